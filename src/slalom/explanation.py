@@ -1,0 +1,185 @@
+"""The one result: what every method returns and everything else takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slalom.errors import InputError, MissingExtraError
+from slalom.surrogate import Additive, Slalom
+from slalom.tokens import FloatArray, IntArray, Tokens, frozen
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an explanation asked of the model."""
+
+    queries: int = 0
+    """Perturbed texts asked about."""
+    tokens: int = 0
+    """Tokens of those texts, without special tokens."""
+    seconds: float = 0.0
+    """Wall-clock time of the whole explanation."""
+    model_seconds: float = 0.0
+    """The part of it spent in the model."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What one method says about one text and one label. Scores are aligned with the tokens in their order.
+
+    `scores` holds the method's scores by name (for SLALOM: value, importance, linear, removal, shapley;
+    for single-score methods: attribution), `stderr` their standard errors where the method has them,
+    `ranking` the name of the score to rank and to highlight by.
+    """
+
+    tokens: Tokens
+    method: str
+    target: str
+    labels: tuple[str, ...]
+    probabilities: FloatArray
+    """(K,) the model's probabilities for the text as it is."""
+    output: float
+    """The target's score (log-odds) for the text as it is."""
+    scores: Mapping[str, FloatArray]
+    ranking: str
+    stderr: Mapping[str, FloatArray] = field(default_factory=dict)
+    surrogate: Slalom | Additive | None = None
+    """A model over the positions of this text, for the target: what `predict` evaluates."""
+    fidelity: Mapping[str, float] = field(default_factory=dict)
+    cost: Cost = field(default_factory=Cost)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What was asked for and how it went: seed, budget, effort, granularity, why it stopped."""
+    notes: tuple[str, ...] = ()
+    """What a reader should know, in sentences."""
+    classes: Mapping[str, Explanation] = field(default_factory=dict, repr=False)
+    """The explanations of the other labels, where they were asked for."""
+
+    def __post_init__(self) -> None:
+        n = len(self.tokens)
+        for name in ("scores", "stderr"):
+            arrays = {key: frozen(a, float) for key, a in getattr(self, name).items()}
+            wrong = [key for key, a in arrays.items() if a.shape != (n,)]
+            if wrong:
+                raise ValueError(f"{name} {wrong} do not have one number for each of the {n} tokens")
+            object.__setattr__(self, name, MappingProxyType(arrays))
+        for name in ("fidelity", "settings", "classes"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        object.__setattr__(self, "probabilities", frozen(self.probabilities, float))
+        if self.ranking not in self.scores:
+            raise ValueError(f"ranking by {self.ranking!r}, but the scores are {sorted(self.scores)}")
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def score(self, name: str | None = None) -> FloatArray:
+        """A score by name; without a name, the one to rank by."""
+        name = self.ranking if name is None else name
+        if name not in self.scores:
+            have = ", ".join(self.scores)
+            raise InputError(f"an explanation by {self.method!r} has no score {name!r}; it has: {have}")
+        return self.scores[name]
+
+    @property
+    def text(self) -> str:
+        return self.tokens.text
+
+    @property
+    def values(self) -> FloatArray:
+        """What each token says on its own."""
+        return self.score("value")
+
+    @property
+    def importances(self) -> FloatArray:
+        """How much each token counts among the others."""
+        return self.score("importance")
+
+    @property
+    def linear(self) -> FloatArray:
+        """α·value: an additive decomposition of the surrogate's output."""
+        return self.score("linear")
+
+    @property
+    def removal(self) -> FloatArray:
+        """What the surrogate's output loses when this one token is removed."""
+        return self.score("removal")
+
+    @property
+    def shapley(self) -> FloatArray:
+        """The surrogate's exact Shapley values."""
+        return self.score("shapley")
+
+    @property
+    def prediction(self) -> str:
+        """The label the model gives the text as it is."""
+        return self.labels[int(np.argmax(self.probabilities))]
+
+    def of(self, label: str) -> Explanation:
+        """The explanation of another label of the same text."""
+        if label == self.target:
+            return self
+        if label not in self.classes:
+            have = ", ".join([self.target, *self.classes])
+            raise InputError(
+                f"no explanation of {label!r} here, only of: {have}; explain with every_class=True"
+            )
+        return self.classes[label]
+
+    def top(self, k: int = 10, score: str | None = None) -> list[tuple[str, float]]:
+        """The k tokens with the largest absolute score."""
+        scores = self.score(score)
+        order = np.argsort(-np.abs(scores), kind="stable")[:k]
+        return [(self.tokens.strings[i], float(scores[i])) for i in order]
+
+    def predict(self, kept: Iterable[int] | Iterable[bool]) -> float:
+        """The surrogate's score of the target if only the kept tokens stood there.
+
+        `kept` is a boolean for each token, or the positions of the kept tokens (repeats count).
+        """
+        if self.surrogate is None:
+            raise InputError(
+                f"{self.method!r} makes no surrogate, so it predicts nothing; use 'slalom' or 'linear'"
+            )
+        counts = _counts(kept, len(self))
+        if (
+            isinstance(self.surrogate, Slalom)
+            and not counts.any()
+            and self.surrogate.background_importance == -np.inf
+        ):
+            raise InputError("the empty text has no value under this surrogate; keep at least one token")
+        return float(self.surrogate.predict(counts[None])[0, 0])
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row for each token: its string, place, scores and standard errors."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise MissingExtraError("pandas", "frame", "to_frame()") from error
+        columns: dict[str, Any] = {
+            "token": self.tokens.strings,
+            "start": self.tokens.spans[:, 0],
+            "end": self.tokens.spans[:, 1],
+            "word": self.tokens.words,
+            "segment": self.tokens.segments,
+            "type": self.tokens.inverse,
+        }
+        columns |= self.scores | {f"{name}_stderr": a for name, a in self.stderr.items()}
+        return pandas.DataFrame(columns)
+
+
+def _counts(kept: Iterable[int] | Iterable[bool], n: int) -> IntArray:
+    given = np.asarray(kept if isinstance(kept, np.ndarray) else list(kept))
+    if given.dtype == bool:
+        if given.shape != (n,):
+            raise InputError(f"kept has {given.size} booleans, but the text has {n} tokens")
+        return given.astype(np.int64)
+    if given.size and (not np.issubdtype(given.dtype, np.integer) or given.min() < 0 or given.max() >= n):
+        raise InputError(f"kept must hold booleans or positions from 0 to {n - 1}; got {given.tolist()[:5]}")
+    return np.bincount(given.astype(np.int64), minlength=n)

@@ -1,0 +1,83 @@
+"""What to ask the model: perturbed copies of a text, made of its own tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from slalom.tokens import IntArray, frozen
+
+
+@dataclass(frozen=True, eq=False)
+class Perturbations:
+    """N queries as positions of the explained text, ragged and without padding.
+
+    Row r is `positions[offsets[r]:offsets[r + 1]]`: the tokens that stand in the query, in their
+    order there. A position may stand in a row several times; an empty row is the empty text.
+    """
+
+    positions: IntArray
+    offsets: IntArray
+    size: int
+    """Number of tokens in the explained text."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "positions", frozen(self.positions, np.int64))
+        object.__setattr__(self, "offsets", frozen(self.offsets, np.int64))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, rows: slice | IntArray) -> Perturbations:
+        chosen = np.arange(len(self))[rows]
+        lengths = self.lengths[chosen]
+        offsets = np.r_[0, np.cumsum(lengths)]
+        index = np.repeat(self.offsets[chosen] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Perturbations(self.positions[index], offsets, self.size)
+
+    @property
+    def lengths(self) -> IntArray:
+        return np.diff(self.offsets)
+
+    @property
+    def rows(self) -> IntArray:
+        """The row of every entry of `positions`."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def counts(self, units: IntArray | None = None, n_units: int | None = None) -> sparse.csr_array:
+        """How often every unit stands in every query (N × n_units); `units` maps positions to units."""
+        columns = self.positions if units is None else np.asarray(units)[self.positions]
+        width = n_units if n_units is not None else (self.size if units is None else int(np.max(units)) + 1)
+        data = np.ones(len(columns))
+        result = sparse.csr_array((data, (self.rows, columns)), shape=(len(self), width))
+        result.sum_duplicates()
+        return result
+
+
+def from_rows(rows: Iterable[Sequence[int] | IntArray], size: int) -> Perturbations:
+    """Queries from lists of positions."""
+    arrays = [np.asarray(row, dtype=np.int64) for row in rows]
+    flat = np.concatenate(arrays) if arrays else np.zeros(0, np.int64)
+    return Perturbations(flat, np.r_[0, np.cumsum([len(a) for a in arrays], dtype=np.int64)], size)
+
+
+def from_keep(keep: np.ndarray) -> Perturbations:
+    """Queries from a boolean matrix (N × n): which positions are kept, in the order of the text."""
+    keep = np.asarray(keep, dtype=bool)
+    _, columns = np.nonzero(keep)
+    return Perturbations(columns, np.r_[0, np.cumsum(keep.sum(axis=1))], keep.shape[1])
+
+
+def join(parts: Sequence[Perturbations]) -> Perturbations:
+    """Several sets of queries as one."""
+    positions = np.concatenate([p.positions for p in parts])
+    lengths = np.concatenate([p.lengths for p in parts])
+    return Perturbations(positions, np.r_[0, np.cumsum(lengths)], parts[0].size)
+
+
+def whole(n: int) -> Perturbations:
+    """The text as it is."""
+    return Perturbations(np.arange(n), np.array([0, n]), n)

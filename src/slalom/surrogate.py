@@ -1,0 +1,130 @@
+"""The surrogates: SLALOM (maths 1, 2) and, to compare with, an additive model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+from scipy import sparse
+
+from slalom.errors import InputError
+from slalom.shapley import shapley_values
+from slalom.tokens import FloatArray, IntArray, frozen
+
+Counts = FloatArray | sparse.csr_array
+
+
+class Surrogate(Protocol):
+    """A small model over the tokens of one text, K outputs."""
+
+    def predict(self, counts: Counts) -> FloatArray:
+        """(N, K) outputs for N bags of tokens given as counts (N × units)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Slalom:
+    """F(c) = Σ c w v / Σ c w with w = exp(importance); `background` stands in every sequence (maths 1b)."""
+
+    values: FloatArray
+    """(units, K)"""
+    importances: FloatArray
+    """(units,)"""
+    background_value: FloatArray = field(default_factory=lambda: np.zeros(1))
+    """(K,) value of the background, used where its importance is finite."""
+    background_importance: float = -np.inf
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values, dtype=float)
+        values = values[:, None] if values.ndim == 1 else values
+        background = np.broadcast_to(np.asarray(self.background_value, dtype=float), (values.shape[1],))
+        object.__setattr__(self, "values", frozen(values, float))
+        object.__setattr__(self, "importances", frozen(self.importances, float))
+        object.__setattr__(self, "background_value", frozen(background, float))
+        if self.importances.shape != (len(values),):
+            raise ValueError(f"{len(values)} values but importances of shape {self.importances.shape}")
+
+    def normalised(self, gamma: float = 0.0) -> Slalom:
+        """The same function with importances that sum to gamma (they are shift invariant)."""
+        if len(self.importances) == 0:
+            return self
+        shift = self.importances.mean() - gamma / len(self.importances)
+        return replace(
+            self,
+            importances=self.importances - shift,
+            background_importance=self.background_importance - shift,
+        )
+
+    def _weights(self) -> tuple[FloatArray, float]:
+        top = max(self.background_importance, self.importances.max(initial=-np.inf))
+        return np.exp(self.importances - top), float(np.exp(self.background_importance - top))
+
+    def predict(self, counts: Counts) -> FloatArray:
+        """(N, K) outputs for N bags of tokens; an empty bag has a value only where there is a background."""
+        w, w0 = self._weights()
+        mass = counts @ w + w0
+        if np.any(mass == 0):
+            raise InputError("an empty sequence has no value under a SLALOM without background")
+        return (counts @ (w[:, None] * self.values) + w0 * self.background_value) / mass[:, None]
+
+    def shares(self, units: Sequence[int] | IntArray) -> tuple[FloatArray, float]:
+        """The softmax weight α of every position of a sequence, and the background's share."""
+        units = np.asarray(units, dtype=np.int64)
+        s = np.r_[self.importances[units], self.background_importance]
+        alpha = np.exp(s - s.max())
+        alpha /= alpha.sum()
+        return alpha[:-1], float(alpha[-1])
+
+    def output(self, units: Sequence[int] | IntArray) -> FloatArray:
+        """(K,) F of one sequence."""
+        alpha, share = self.shares(units)
+        return alpha @ self.values[np.asarray(units, dtype=np.int64)] + share * self.background_value
+
+    def linear(self, units: Sequence[int] | IntArray) -> FloatArray:
+        """(n, K) α·v: sums to F less the background's share."""
+        return self.shares(units)[0][:, None] * self.values[np.asarray(units, dtype=np.int64)]
+
+    def gradient(self, units: Sequence[int] | IntArray) -> FloatArray:
+        """(n, K) soft-removal gradient α (v − F) (Eq. 5)."""
+        alpha, _ = self.shares(units)
+        return alpha[:, None] * (self.values[np.asarray(units, dtype=np.int64)] - self.output(units))
+
+    def removal(self, units: Sequence[int] | IntArray) -> FloatArray:
+        """(n, K) F(t) − F(t without position i) = α (v − F) / (1 − α), one copy at a time.
+
+        The only token of a text without background cannot be removed; it gets its own value.
+        """
+        alpha, share = self.shares(units)
+        rest = share + alpha.sum() - alpha
+        if len(alpha) == 1 and share == 0:
+            return self.values[np.asarray(units, dtype=np.int64)].copy()
+        return self.gradient(units) / np.maximum(rest, np.finfo(float).tiny)[:, None]
+
+    def shapley(self, units: Sequence[int] | IntArray) -> FloatArray:
+        """(n, K) exact Shapley values over positions (maths 2)."""
+        units = np.asarray(units, dtype=np.int64)
+        return shapley_values(
+            self.importances[units], self.values[units], self.background_importance, self.background_value
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Additive:
+    """F(c) = intercept + Σ c·weight: the kind of model that SLALOM is compared with."""
+
+    weights: FloatArray
+    """(units, K)"""
+    intercept: FloatArray
+    """(K,)"""
+
+    def __post_init__(self) -> None:
+        weights = np.asarray(self.weights, dtype=float)
+        weights = weights[:, None] if weights.ndim == 1 else weights
+        intercept = np.broadcast_to(np.asarray(self.intercept, dtype=float), (weights.shape[1],))
+        object.__setattr__(self, "weights", frozen(weights, float))
+        object.__setattr__(self, "intercept", frozen(intercept, float))
+
+    def predict(self, counts: Counts) -> FloatArray:
+        return counts @ self.weights + self.intercept

@@ -1,0 +1,105 @@
+"""What an explanation is about: the tokens of one text, in their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+
+def frozen(array: Any, dtype: Any) -> Any:
+    """A read-only copy of `array`."""
+    result = np.array(array, dtype=dtype)
+    result.flags.writeable = False
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Tokens:
+    """The tokens of one text (or of a pair of texts) that take part in an explanation.
+
+    A token is whatever can be left out on its own: a sub-token of the model, or a word (`joined()`).
+    Special tokens and other fixed context are not tokens; they stand in `frame`, which only the
+    model access that made it reads.
+    """
+
+    text: str
+    strings: tuple[str, ...]
+    """Each token as a person reads it."""
+    spans: IntArray
+    """(n, 2) character offsets into `text`."""
+    pieces: tuple[tuple[int, ...], ...]
+    """The model's ids of each token; one id for a sub-token, several for a word."""
+    words: IntArray
+    """(n,) which word of the text each token belongs to."""
+    segments: IntArray
+    """(n,) which text of a pair each token belongs to; all 0 for a single text."""
+    frame: Any = field(default=None, repr=False)
+    cut: int | None = None
+    """Offset of the first character that was cut off because the model has a limit; None if all is explained."""
+
+    def __post_init__(self) -> None:
+        n = len(self.strings)
+        for name in ("spans", "words", "segments"):
+            object.__setattr__(self, name, frozen(getattr(self, name), np.int64))
+        if (
+            self.spans.shape != (n, 2)
+            or len(self.pieces) != n
+            or len(self.words) != n
+            or len(self.segments) != n
+        ):
+            raise ValueError(f"parts of Tokens differ in length: {n} strings, spans {self.spans.shape}")
+
+    def __len__(self) -> int:
+        return len(self.strings)
+
+    @cached_property
+    def inverse(self) -> IntArray:
+        """(n,) type of every position; types are numbered by first occurrence."""
+        seen: dict[tuple[int, tuple[int, ...]], int] = {}
+        keys = zip(self.segments.tolist(), self.pieces, strict=True)
+        return frozen([seen.setdefault(key, len(seen)) for key in keys], np.int64)
+
+    @cached_property
+    def first(self) -> IntArray:
+        """(d,) the first position of every type."""
+        return frozen(np.unique(self.inverse, return_index=True)[1], np.int64)
+
+    @property
+    def n_types(self) -> int:
+        return len(self.first)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The distinct tokens as strings, in order of first occurrence."""
+        return tuple(self.strings[i] for i in self.first)
+
+    def joined(self) -> Tokens:
+        """The same text with the sub-tokens of each word joined into one token."""
+        if len(self) == 0:
+            return self
+        change = (np.diff(self.words) != 0) | (np.diff(self.segments) != 0)
+        starts = np.r_[0, np.flatnonzero(change) + 1]
+        ends = np.r_[starts[1:], len(self)]
+        spans = np.stack([self.spans[starts, 0], self.spans[ends - 1, 1]], axis=1)
+        joined = [
+            "".join(self.strings[a:b]) if self.segments[a] else self.text[lo:hi]
+            for a, b, (lo, hi) in zip(starts, ends, spans, strict=True)
+        ]
+        pieces = [
+            tuple(i for piece in self.pieces[a:b] for i in piece) for a, b in zip(starts, ends, strict=True)
+        ]
+        return replace(
+            self,
+            strings=tuple(joined),
+            spans=spans,
+            pieces=tuple(pieces),
+            words=self.words[starts],
+            segments=self.segments[starts],
+        )
