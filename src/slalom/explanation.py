@@ -11,7 +11,7 @@ import numpy as np
 
 from slalom.errors import InputError, MissingExtraError
 from slalom.surrogate import Additive, Slalom
-from slalom.tokens import FloatArray, IntArray, Tokens, frozen
+from slalom.tokens import FloatArray, Tokens, frozen
 
 if TYPE_CHECKING:
     import pandas
@@ -145,16 +145,9 @@ class Explanation:
         """
         if self.surrogate is None:
             raise InputError(
-                f"{self.method!r} makes no surrogate, so it predicts nothing; use 'slalom' or 'linear'"
+                f"{self.method!r} fits no surrogate, so it predicts nothing; use 'slalom' or 'linear'"
             )
-        counts = _counts(kept, len(self))
-        if (
-            isinstance(self.surrogate, Slalom)
-            and not counts.any()
-            and self.surrogate.background_importance == -np.inf
-        ):
-            raise InputError("the empty text has no value under this surrogate; keep at least one token")
-        return float(self.surrogate.predict(counts[None])[0, 0])
+        return float(self.surrogate.predict(_counts(kept, len(self))[None])[0, 0])
 
     def to_frame(self) -> pandas.DataFrame:
         """One row for each token: its string, place, scores and standard errors."""
@@ -170,16 +163,16 @@ class Explanation:
             "segment": self.tokens.segments,
             "type": self.tokens.inverse,
         }
-        columns |= self.scores | {f"{name}_stderr": a for name, a in self.stderr.items()}
+        columns |= dict(self.scores) | {f"{name}_stderr": a for name, a in self.stderr.items()}
         return pandas.DataFrame(columns)
 
 
-def _counts(kept: Iterable[int] | Iterable[bool], n: int) -> IntArray:
+def _counts(kept: Iterable[int] | Iterable[bool], n: int) -> FloatArray:
     given = np.asarray(kept if isinstance(kept, np.ndarray) else list(kept))
     if given.dtype == bool:
         if given.shape != (n,):
             raise InputError(f"kept has {given.size} booleans, but the text has {n} tokens")
-        return given.astype(np.int64)
+        return given.astype(float)
     if given.size and (not np.issubdtype(given.dtype, np.integer) or given.min() < 0 or given.max() >= n):
         raise InputError(f"kept must hold booleans or positions from 0 to {n - 1}; got {given.tolist()[:5]}")
-    return np.bincount(given.astype(np.int64), minlength=n)
+    return np.bincount(given.astype(np.int64), minlength=n).astype(float)

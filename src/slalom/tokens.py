@@ -42,7 +42,7 @@ class Tokens:
     """(n,) which text of a pair each token belongs to; all 0 for a single text."""
     frame: Any = field(default=None, repr=False)
     cut: int | None = None
-    """Offset of the first character that was cut off because the model has a limit; None if all is explained."""
+    """Offset of the first character beyond the model's limit; None where the whole text is explained."""
 
     def __post_init__(self) -> None:
         n = len(self.strings)
