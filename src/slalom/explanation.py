@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slalom.errors import InputError, MissingExtraError
+from slalom.files import from_json, number, plain, read_text, to_json, write_text
+from slalom.record import numbers, strings, surrogate_from, surrogate_record, tokens_from, tokens_record
 from slalom.surrogate import Additive, Slalom
 from slalom.tokens import FloatArray, Tokens, frozen
 
 if TYPE_CHECKING:
     import pandas
+
+FORMAT = "slalom-explanation"
+VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,8 @@ class Explanation:
         for name in ("fidelity", "settings", "classes"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         object.__setattr__(self, "probabilities", frozen(self.probabilities, float))
+        if self.probabilities.shape != (len(self.labels),):
+            raise ValueError(f"{len(self.labels)} labels but probabilities {self.probabilities.shape}")
         if self.ranking not in self.scores:
             raise ValueError(f"ranking by {self.ranking!r}, but the scores are {sorted(self.scores)}")
 
@@ -165,6 +174,85 @@ class Explanation:
         }
         columns |= dict(self.scores) | {f"{name}_stderr": a for name, a in self.stderr.items()}
         return pandas.DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `save` writes, in JSON's own types. It holds everything but the model's frame."""
+        return {"format": FORMAT, "version": VERSION, "tokens": tokens_record(self.tokens)} | _record(self)
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Explanation:
+        """The explanation in a document made by `to_dict`."""
+        if document.get("format") != FORMAT:
+            raise InputError(f"this is no saved explanation: its format is {document.get('format')!r}")
+        if document.get("version") != VERSION:
+            raise InputError(
+                f"this explanation has format version {document.get('version')!r}; "
+                f"this version of slalom reads version {VERSION}"
+            )
+        try:
+            return _from_record(document, tokens_from(document["tokens"]))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise InputError(f"this saved explanation is damaged: {type(error).__name__}: {error}") from error
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the explanation as JSON; the file is replaced as a whole or not touched."""
+        write_text(path, to_json(self.to_dict()) + "\n")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Explanation:
+        """Read an explanation that `save` wrote. Nothing in the file is executed."""
+        source = repr(os.fspath(path))
+        document = from_json(read_text(path), source)
+        try:
+            return cls.from_dict(document)
+        except InputError as error:
+            raise InputError(f"{source}: {error}") from error
+
+    def _repr_html_(self) -> str:
+        # The one import that goes up: notebooks look for this method on the object itself.
+        from slalom.view.html import fragment
+
+        return fragment(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        given = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        given = {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in given.items()}
+        return partial(Explanation, **given), ()
+
+
+def _record(explanation: Explanation) -> dict[str, Any]:
+    parts = ("method", "target", "labels", "probabilities", "output", "ranking", "scores", "stderr")
+    more = ("fidelity", "settings", "notes")
+    return {
+        **{name: plain(getattr(explanation, name)) for name in (*parts, *more)},
+        "cost": plain(asdict(explanation.cost)),
+        "surrogate": surrogate_record(explanation.surrogate),
+        "classes": {label: _record(other) for label, other in explanation.classes.items()},
+    }
+
+
+def _from_record(record: Mapping[str, Any], tokens: Tokens) -> Explanation:
+    method, target, ranking = strings([record["method"], record["target"], record["ranking"]])
+    cost = record["cost"]
+    return Explanation(
+        tokens=tokens,
+        method=method,
+        target=target,
+        labels=strings(record["labels"]),
+        probabilities=numbers(record["probabilities"]),
+        output=number(record["output"]),
+        scores={name: numbers(a) for name, a in record["scores"].items()},
+        ranking=ranking,
+        stderr={name: numbers(a) for name, a in record["stderr"].items()},
+        surrogate=surrogate_from(record["surrogate"]),
+        fidelity={name: number(a) for name, a in record["fidelity"].items()},
+        cost=Cost(
+            int(cost["queries"]), int(cost["tokens"]), number(cost["seconds"]), number(cost["model_seconds"])
+        ),
+        settings=record["settings"],
+        notes=strings(record["notes"]),
+        classes={label: _from_record(other, tokens) for label, other in record["classes"].items()},
+    )
 
 
 def _counts(kept: Iterable[int] | Iterable[bool], n: int) -> FloatArray:

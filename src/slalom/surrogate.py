@@ -15,6 +15,9 @@ from slalom.tokens import FloatArray, IntArray, frozen
 
 Counts = FloatArray | sparse.csr_array
 
+_NO_VALUE = "an empty sequence has no value under a SLALOM without background"
+_FAINT = 1e-280
+
 
 class Surrogate(Protocol):
     """A small model over the tokens of one text, K outputs."""
@@ -57,22 +60,37 @@ class Slalom:
             background_importance=self.background_importance - shift,
         )
 
-    def _weights(self) -> tuple[FloatArray, float]:
-        top = max(self.background_importance, self.importances.max(initial=-np.inf))
-        return np.exp(self.importances - top), float(np.exp(self.background_importance - top))
-
     def predict(self, counts: Counts) -> FloatArray:
         """(N, K) outputs for N bags of tokens; an empty bag has a value only where there is a background."""
-        w, w0 = self._weights()
-        mass = counts @ w + w0
-        if np.any(mass == 0):
-            raise InputError("an empty sequence has no value under a SLALOM without background")
-        return (counts @ (w[:, None] * self.values) + w0 * self.background_value) / mass[:, None]
+        top = np.r_[self.importances, self.background_importance].max()
+        if top == -np.inf:
+            raise InputError(_NO_VALUE)
+        w, w0 = np.exp(self.importances - top), np.exp(self.background_importance - top)
+        mass = np.asarray(counts @ w + w0)
+        total = counts @ (w[:, None] * self.values) + w0 * self.background_value
+        # Rows made of tokens far below the top lose their weights to underflow; look at them on their own.
+        faint = mass < _FAINT
+        result = total / np.where(faint, 1.0, mass)[:, None]
+        if faint.any():
+            result[faint] = self._predict_faint(counts[np.flatnonzero(faint)])
+        return result
+
+    def _predict_faint(self, counts: Counts) -> FloatArray:
+        dense = counts.toarray() if isinstance(counts, sparse.csr_array) else counts
+        present = np.where(dense > 0, self.importances, -np.inf)
+        top = np.maximum(present.max(axis=1, initial=-np.inf), self.background_importance)
+        if np.any(top == -np.inf):
+            raise InputError(_NO_VALUE)
+        w, w0 = dense * np.exp(present - top[:, None]), np.exp(self.background_importance - top)
+        total = w @ self.values + w0[:, None] * self.background_value
+        return total / (w.sum(axis=1) + w0)[:, None]
 
     def shares(self, units: Sequence[int] | IntArray) -> tuple[FloatArray, float]:
         """The softmax weight α of every position of a sequence, and the background's share."""
         units = np.asarray(units, dtype=np.int64)
         s = np.r_[self.importances[units], self.background_importance]
+        if s.max() == -np.inf:
+            raise InputError(_NO_VALUE)
         alpha = np.exp(s - s.max())
         alpha /= alpha.sum()
         return alpha[:-1], float(alpha[-1])
@@ -96,11 +114,15 @@ class Slalom:
 
         The only token of a text without background cannot be removed; it gets its own value.
         """
-        alpha, share = self.shares(units)
-        rest = share + alpha.sum() - alpha
-        if len(alpha) == 1 and share == 0:
-            return self.values[np.asarray(units, dtype=np.int64)].copy()
-        return self.gradient(units) / np.maximum(rest, np.finfo(float).tiny)[:, None]
+        units = np.asarray(units, dtype=np.int64)
+        alpha, _ = self.shares(units)
+        if len(units) == 1 and self.background_importance == -np.inf:
+            return self.values[units]
+        result = self.gradient(units) / np.maximum(1 - alpha, 0.5)[:, None]
+        # 1 − α cancels for a token that outweighs all others; F(t) − F' = α (v − F'), F' = F(t without i).
+        for i in np.flatnonzero(alpha > 0.5):
+            result[i] = alpha[i] * (self.values[units[i]] - self.output(np.delete(units, i)))
+        return result
 
     def shapley(self, units: Sequence[int] | IntArray) -> FloatArray:
         """(n, K) exact Shapley values over positions (maths 2)."""

@@ -30,6 +30,7 @@ class Tokens:
     """
 
     text: str
+    """The text; of a pair, both texts with a line break between them."""
     strings: tuple[str, ...]
     """Each token as a person reads it."""
     spans: IntArray
@@ -89,7 +90,7 @@ class Tokens:
         ends = np.r_[starts[1:], len(self)]
         spans = np.stack([self.spans[starts, 0], self.spans[ends - 1, 1]], axis=1)
         joined = [
-            "".join(self.strings[a:b]) if self.segments[a] else self.text[lo:hi]
+            self.text[lo:hi] or "".join(self.strings[a:b])
             for a, b, (lo, hi) in zip(starts, ends, spans, strict=True)
         ]
         pieces = [

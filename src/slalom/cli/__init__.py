@@ -1,0 +1,55 @@
+"""The command line. A command parses, calls and prints; it knows nothing that the library does not."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from slalom.cli.explain import explain
+from slalom.cli.methods import methods
+from slalom.cli.run import INTERRUPTED
+from slalom.cli.show import show
+
+app = typer.Typer(
+    name="slalom",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(explain)
+app.command()(methods)
+app.command()(show)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from slalom import __version__
+
+        typer.echo(f"slalom {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Explain transformer text classifiers: every token gets a value and an importance.
+
+    Exit codes: 0 fine, 1 an error (one line on stderr), 2 wrong usage.
+    """
+
+
+def main() -> None:
+    """The `slalom` command."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:  # a terminal that lacks a character shows "?" rather than a traceback
+            reconfigure(errors="replace")
+    try:
+        app()
+    except KeyboardInterrupt:
+        raise SystemExit(INTERRUPTED) from None

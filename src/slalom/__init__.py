@@ -1,0 +1,30 @@
+"""Explanations of transformer text classifiers: every token gets a value and an importance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from slalom.api import Explainer, explain
+    from slalom.explanation import Explanation
+
+    __version__: str
+
+__all__ = ["Explainer", "Explanation", "__version__", "explain"]
+
+_HOMES = {"Explainer": "slalom.api", "explain": "slalom.api", "Explanation": "slalom.explanation"}
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+    import importlib.metadata
+
+    if name == "__version__":
+        return importlib.metadata.version("slalom-xai")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'slalom' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,255 @@
+"""Choose model access, method and target; everything else happens below."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from numbers import Integral
+from typing import Any, Literal, get_args, overload
+
+from slalom.errors import InputError
+from slalom.explainers import check_options, load, options
+from slalom.explanation import Cost, Explanation
+from slalom.models import Output, open_model
+from slalom.models.ask import Ask
+from slalom.models.protocol import Model, Text
+from slalom.models.target import choose_target, probabilities
+from slalom.models.texts import check_text
+from slalom.tokens import Tokens
+
+Granularity = Literal["positions", "types", "words"]
+Side = Literal["both", "first", "second"]
+Progress = Callable[[int], None]
+
+
+class Explainer:
+    """A model, ready to be asked why.
+
+    `model` is a transformers model (with `tokenizer`), a pipeline, a directory or hub id, a function
+    over texts, or None for the small sentiment model that comes with this package. `output`, `labels`
+    and `device` say what cannot be seen from it; docs/models.md has the table.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        tokenizer: Any = None,
+        *,
+        output: Output | None = None,
+        labels: Sequence[str] | None = None,
+        device: str | None = None,
+        batch_tokens: int | None = None,
+    ):
+        self.model: Model = open_model(
+            model, tokenizer, output=output, labels=labels, device=device, batch_tokens=batch_tokens
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.model.labels
+
+    def predict(self, text: Text | list[Text]) -> dict[str, float] | list[dict[str, float]]:
+        """The model's probability of every label, for a text or for each text of a list."""
+        if isinstance(text, list):
+            return [self._predict(one) for one in _each(text)]
+        return self._predict(text)
+
+    def _predict(self, text: Text) -> dict[str, float]:
+        check_text(text, "both")
+        tokens = _some(self.model.tokenize(text))
+        rows = probabilities(Ask(self.model, tokens).whole()[None], self.model.activation)
+        return dict(zip(self.labels, rows[0].tolist(), strict=True))
+
+    @overload
+    def __call__(self, text: Text, **call: Any) -> Explanation: ...
+
+    @overload
+    def __call__(self, text: list[Text] | list[str], **call: Any) -> list[Explanation]: ...
+
+    def __call__(
+        self,
+        text: Text | list[Text] | list[str],
+        *,
+        target: str | int | None = None,
+        method: str = "slalom",
+        budget: int | Literal["auto"] = "auto",
+        seed: int = 0,
+        granularity: Granularity = "positions",
+        every_class: bool = False,
+        explain: Side = "both",
+        progress: Progress | None = None,
+        **options: Any,
+    ) -> Explanation | list[Explanation]:
+        """Explain a text, a pair of texts (a tuple), or each text of a list.
+
+        target: label name or index; by default the label that the model predicts.
+        method: a name from `slalom methods`; `options` are that method's own.
+        budget: how many queries the method may ask, or "auto" to stop when the ranking is stable.
+        granularity: one score for each position, for each token type, or for each word.
+        every_class: explain the other labels too, from the same queries (`.of(label)`).
+        explain: which side of a pair; the other side then stays as it is.
+        progress: called with the number of queries asked so far about the current text.
+        """
+        order = Order(
+            _whole(target),
+            method,
+            _whole(budget),
+            _whole(seed),
+            granularity,
+            every_class,
+            explain,
+            progress,
+            options,
+        )
+        if isinstance(text, list):
+            return [_explain(self.model, one, order) for one in _each(text, explain)]
+        return _explain(self.model, text, order)
+
+
+def explain(
+    text: Text | list[Text] | list[str],
+    model: Any = None,
+    tokenizer: Any = None,
+    *,
+    output: Output | None = None,
+    labels: Sequence[str] | None = None,
+    device: str | None = None,
+    batch_tokens: int | None = None,
+    **call: Any,
+) -> Any:
+    """Explain a text in one call; `call` takes what an `Explainer` takes when it is called.
+
+    Without a model, the bundled one is used; it is loaded once per process. To explain several texts
+    with a model of your own, make an `Explainer` and keep it.
+    """
+    access = {"output": output, "labels": labels, "device": device, "batch_tokens": batch_tokens}
+    if all(given is None for given in (model, tokenizer, *access.values())):
+        return _bundled()(text, **call)
+    return Explainer(model, tokenizer, **access)(text, **call)
+
+
+@cache
+def _bundled() -> Explainer:
+    return Explainer()
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a caller asked for, checked."""
+
+    target: str | int | None
+    method: str
+    budget: int | Literal["auto"]
+    seed: int
+    granularity: Granularity
+    every_class: bool
+    side: Side
+    progress: Progress | None
+    options: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        _one_of("granularity", self.granularity, get_args(Granularity))
+        _one_of("explain", self.side, get_args(Side))
+        if self.budget != "auto" and not (type(self.budget) is int and self.budget > 0):
+            raise InputError(f"budget must be 'auto' or a positive whole number; got {self.budget!r}")
+        if not (type(self.seed) is int and self.seed >= 0):
+            raise InputError(f"seed must be a whole number of at least 0; got {self.seed!r}")
+        if type(self.every_class) is not bool:
+            raise InputError(f"every_class must be True or False; got {self.every_class!r}")
+        if self.progress is not None and not callable(self.progress):
+            raise InputError(f"progress must be a function of the number of queries; got {self.progress!r}")
+        check_options(self.method, self.options)
+        if self.granularity == "types" and "granularity" not in options(self.method):
+            raise InputError(
+                f"the method {self.method!r} does not explain token types; use positions or words"
+            )
+
+    @property
+    def method_options(self) -> dict[str, Any]:
+        kind = {"granularity": "types"} if self.granularity == "types" else {}
+        return {"budget": self.budget, "seed": self.seed, **kind, **self.options}
+
+
+def _explain(model: Model, text: Text, order: Order) -> Explanation:
+    start = time.perf_counter()
+    check_text(text, order.side)
+    tokens = _some(model.tokenize(text, order.side))
+    if order.granularity == "words":
+        tokens = tokens.joined()
+    ask = Ask(model, tokens, order.progress)
+    target = choose_target(model, order.target, ask.whole())
+    run = load(order.method)
+    others = [label for label in range(len(model.labels)) if order.every_class and label != target.index]
+    results = [run(ask, replace(target, index=i), **order.method_options) for i in (target.index, *others)]
+    # The classes share their queries, so each of them cost what all of them cost together.
+    seconds = time.perf_counter() - start
+    chosen, *rest = [_completed(result, ask, order, seconds) for result in results]
+    cut = _cut_note(tokens, isinstance(text, tuple))
+    notes = chosen.notes if cut is None else (*chosen.notes, cut)
+    return replace(chosen, notes=notes, classes={other.target: other for other in rest})
+
+
+def _completed(explanation: Explanation, ask: Ask, order: Order, seconds: float) -> Explanation:
+    cost = ask.cost if explanation.cost == Cost() else explanation.cost
+    settings = {
+        **order.options,
+        **explanation.settings,
+        "seed": order.seed,
+        "budget": order.budget,
+        "granularity": order.granularity,
+        "explain": order.side,
+        "model": ask.model.name,
+        "versions": _versions(),
+    }
+    return replace(explanation, cost=replace(cost, seconds=seconds), settings=settings)
+
+
+def _cut_note(tokens: Tokens, pair: bool) -> str | None:
+    if tokens.cut is None:
+        return None
+    if pair:
+        return (
+            "The two texts are longer than the model reads and were cut; what was left out starts at "
+            f"character {tokens.cut}, counted over both."
+        )
+    return (
+        f"The text is longer than the model reads: the first {tokens.cut} of its {len(tokens.text)} "
+        "characters were explained, the rest was left out."
+    )
+
+
+def _versions() -> dict[str, str]:
+    used = [name for name in ("torch", "transformers", "numpy") if name in sys.modules]
+    return {name: version(name) for name in ("slalom-xai", *used)}
+
+
+def _whole(value: Any) -> Any:
+    """numpy's whole numbers as Python's; everything else as it is."""
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+
+
+def _one_of(name: str, given: object, known: tuple[str, ...]) -> None:
+    if given not in known:
+        raise InputError(f"{name} must be one of {', '.join(known)}; got {given!r}")
+
+
+def _some(tokens: Tokens) -> Tokens:
+    if len(tokens) == 0:
+        raise InputError(
+            f"the model's tokenizer finds no token in {tokens.text[:40]!r}; nothing can be explained"
+        )
+    return tokens
+
+
+def _each(texts: list[Any], side: Side = "both") -> list[Text]:
+    """The texts of a list, all checked before the first of them is explained."""
+    for place, text in enumerate(texts):
+        try:
+            check_text(text, side)
+        except InputError as error:
+            raise InputError(f"text {place} of the list: {error}") from error
+    return texts

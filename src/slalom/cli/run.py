@@ -1,0 +1,99 @@
+"""What every command shares: errors as one line, warnings as one line, progress that keeps out of the way."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NoReturn, TextIO
+
+import typer
+
+from slalom.errors import SlalomError, SlalomWarning
+
+INTERRUPTED = 130
+"""The shell's own code for Ctrl-C."""
+
+
+@contextmanager
+def guarded(quiet: bool = False) -> Iterator[None]:
+    """Inside, an error ends the program with one sentence on stderr; SLALOM_DEBUG=1 shows its origin."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default" if debug() else "ignore")
+        warnings.simplefilter("ignore" if quiet else "always", SlalomWarning)
+        warnings.showwarning = _show_warning
+        try:
+            yield
+        except KeyboardInterrupt:
+            fail("interrupted", INTERRUPTED)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            if debug():
+                raise
+            fail(_sentence(error))
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """End the program with one line on stderr."""
+    say(f"error: {message}")
+    raise typer.Exit(code)
+
+
+def say(message: str) -> None:
+    """One line on stderr."""
+    from slalom.view.text import visible
+
+    typer.echo(visible(" ".join(message.split())), err=True)
+
+
+def debug() -> bool:
+    return os.environ.get("SLALOM_DEBUG", "") not in ("", "0")
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[int], None] | None]:
+    """A counter of queries on stderr while the model is asked; nothing unless a person is watching."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    with console.status("loading the model …") as status:
+        yield lambda queries: status.update(f"asking the model … {queries:,} queries")
+
+
+def still_libraries() -> None:
+    """Keep the model libraries' own bars and advice off the terminal; what a user set himself stays."""
+    for name, value in {
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "TRANSFORMERS_VERBOSITY": "error",
+        "TRANSFORMERS_NO_ADVISORY_WARNINGS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }.items():
+        os.environ.setdefault(name, value)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, SlalomError):
+        return str(error)
+    return f"unexpected {type(error).__name__}: {error} (SLALOM_DEBUG=1 shows where)"
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    if issubclass(category, SlalomWarning):
+        say(f"warning: {message}")
+    else:
+        print(
+            warnings.formatwarning(message, category, filename, lineno, line), end="", file=file or sys.stderr
+        )

@@ -1,0 +1,116 @@
+"""Files as this library writes them: whole or not at all, text that any JSON reader takes."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from slalom.errors import InputError
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file as a whole: who reads it meanwhile sees the old one or the new one, never a part."""
+    where = Path(path)
+    try:
+        if where.exists() and not where.is_file():
+            where.write_text(text, encoding="utf-8")  # a device or a pipe cannot be replaced
+            return
+        where = where.resolve()
+        temporary = _beside(where)
+        try:
+            with temporary.open("x", encoding="utf-8", newline="") as file:
+                file.write(text)
+            temporary.replace(where)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise an InputError now if `write_text` could not write there later."""
+    where = Path(path)
+    try:
+        if where.is_dir():
+            raise IsADirectoryError("it is a directory")
+        if where.exists() and not where.is_file():
+            return
+        probe = _beside(where.resolve())
+        probe.touch(exist_ok=False)
+        probe.unlink()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The text of a UTF-8 file."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {os.fspath(path)!r}: {error.strerror or error}") from error
+    return decode(data, repr(os.fspath(path)))
+
+
+def decode(data: bytes, source: str) -> str:
+    """UTF-8 bytes as text, without a byte order mark; `source` names them in the error."""
+    try:
+        return data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{source} is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}; "
+            "convert it to UTF-8 first"
+        ) from error
+
+
+def to_json(document: Mapping[str, Any], indent: int | None = 1) -> str:
+    """One JSON document in ASCII; numbers that JSON lacks are written by `plain`."""
+    return json.dumps(plain(document), indent=indent, allow_nan=False)
+
+
+def from_json(text: str, source: str) -> dict[str, Any]:
+    """The JSON object in `text`; `source` names it in the error."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source} is not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise InputError(f"{source} holds a JSON {type(document).__name__}, not an object")
+    return document
+
+
+def plain(value: Any) -> Any:
+    """`value` in JSON's own types: NaN becomes null, infinities the strings "inf" and "-inf"."""
+    if hasattr(value, "tolist"):  # numpy arrays and scalars
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, str | int | None):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else (None if math.isnan(value) else str(value))
+    if isinstance(value, Iterable):
+        return [plain(entry) for entry in value]
+    return str(value)
+
+
+def number(value: Any) -> float:
+    """A number written by `plain`."""
+    if value is None:
+        return math.nan
+    if isinstance(value, str) and value not in ("inf", "-inf"):
+        raise ValueError(f"{value!r} is not a number")
+    return float(value)
+
+
+def _beside(where: Path) -> Path:
+    # Not tempfile: its files are readable by their owner alone, and would stay so once renamed.
+    return where.with_name(f".{where.name[:100]}.{secrets.token_hex(4)}.tmp")
+
+
+def _unwritable(path: str | os.PathLike[str], error: OSError) -> InputError:
+    return InputError(f"cannot write {os.fspath(path)!r}: {error.strerror or error}")

@@ -1,0 +1,105 @@
+"""From a text to Tokens with a tokenizer: what is explained, and what stands fixed around it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slalom.errors import InputError, ModelError
+from slalom.models.cut import Encoded, cut_to
+from slalom.models.frame import Frame
+from slalom.models.protocol import Text
+from slalom.models.readable import align, readable
+from slalom.models.texts import Explain, Span, check_text, join_texts, word_numbers
+from slalom.tokens import IntArray, Tokens
+
+UNLIMITED = 10**9
+"""Tokenizers without a limit carry an absurdly large one."""
+
+
+def tokenizer_limit(tokenizer: Any) -> int | None:
+    """The longest input the tokenizer declares, if it declares one."""
+    limit = getattr(tokenizer, "model_max_length", None)
+    return int(limit) if limit is not None and 0 < limit < UNLIMITED else None
+
+
+def encode(tokenizer: Any, text: Text, explain: Explain = "both", limit: int | None = None) -> Tokens:
+    """The tokens to explain, with everything else the model reads as their frame."""
+    texts, sides = check_text(text, explain)
+    encoded = _encode_fast(tokenizer, texts) if tokenizer.is_fast else _encode_slow(tokenizer, texts)
+    encoded, cut = cut_to(limit, encoded, texts)
+    own = {side: np.flatnonzero(encoded.owner == side) for side in sides}
+    if not any(len(places) for places in own.values()):
+        raise InputError(f"the tokenizer finds no token in the text {texts[sides[0]]!r:.60}")
+    joined, starts = join_texts(texts)
+    strings: list[str] = []
+    spans: list[Span] = []
+    words: list[int] = []
+    for side, places in own.items():
+        found = readable(tokenizer, texts[side], encoded.ids[places], [encoded.spans[i] for i in places])
+        strings += found.strings
+        spans += [(low + starts[side], high + starts[side]) for low, high in found.spans]
+        words += (word_numbers(texts[side], found.origins) + (words[-1] + 1 if words else 0)).tolist()
+    explained = np.concatenate(list(own.values()))
+    return Tokens(
+        text=joined,
+        strings=tuple(strings),
+        spans=np.array(spans, np.int64),
+        pieces=tuple((i,) for i in encoded.ids[explained].tolist()),
+        words=np.array(words, np.int64),
+        segments=encoded.owner[explained],
+        frame=_frame(encoded, own, limit),
+        cut=cut,
+    )
+
+
+def _encode_fast(tokenizer: Any, texts: tuple[str, ...]) -> Encoded:
+    encoding = tokenizer(*texts, truncation=False, padding=False, return_offsets_mapping=True, verbose=False)
+    owner = [-1 if side is None else side for side in encoding.sequence_ids(0)]
+    types = encoding.get("token_type_ids")
+    return _encoded(encoding["input_ids"], types, owner, encoding["offset_mapping"])
+
+
+def _encode_slow(tokenizer: Any, texts: tuple[str, ...]) -> Encoded:
+    """A tokenizer in Python reports no places: find each text's ids in the whole, its tokens in the text."""
+    encoding = tokenizer(*texts, truncation=False, padding=False, verbose=False)
+    ids = list(encoding["input_ids"])
+    owner, spans, start = [-1] * len(ids), [(0, 0)] * len(ids), 0
+    for side, text in enumerate(texts):
+        own = list(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+        at = next((i for i in range(start, len(ids)) if ids[i : i + len(own)] == own), None)
+        if at is None:
+            raise ModelError(f"{type(tokenizer).__name__} does not keep the tokens of a text together")
+        start = at + len(own)
+        owner[at:start] = [side] * len(own)
+        spans[at:start] = align(text, [tokenizer.decode([i]) for i in own])
+    return _encoded(ids, encoding.get("token_type_ids"), owner, spans)
+
+
+def _encoded(ids: list[int], types: list[int] | None, owner: list[int], spans: list[Span]) -> Encoded:
+    types = [0] * len(ids) if types is None else types
+    return Encoded(np.array(ids, np.int64), np.array(types, np.int64), np.array(owner, np.int64), list(spans))
+
+
+def _frame(encoded: Encoded, own: dict[int, IntArray], limit: int | None) -> Frame:
+    """Everything around the explained tokens; where the slots are is found, not assumed."""
+    first, second = (_slot(own.get(side, ())) for side in (0, 1))
+    if first is None and second is not None:
+        first = (second[0], second[0])
+    first = first or (0, 0)
+    second = second or (len(encoded.ids), len(encoded.ids))
+    if first[1] > second[0]:
+        raise ModelError("the tokenizer puts the second text of a pair before the first; not supported")
+    parts = slice(0, first[0]), slice(first[1], second[0]), slice(second[1], None)
+    fixed, types = (tuple(array[part] for part in parts) for array in (encoded.ids, encoded.types))
+    slots = tuple(int(encoded.types[low]) if low < high else 0 for low, high in (first, second))
+    return Frame(fixed, types, slots, limit)  # pyright: ignore[reportArgumentType]
+
+
+def _slot(places: IntArray | tuple[()]) -> Span | None:
+    if len(places) == 0:
+        return None
+    if places[-1] - places[0] + 1 != len(places):
+        raise ModelError("the tokenizer puts special tokens between the tokens of a text; not supported")
+    return int(places[0]), int(places[-1]) + 1

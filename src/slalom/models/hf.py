@@ -1,0 +1,117 @@
+"""Models that take token ids as tensors: Hugging Face sequence classifiers and other torch modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from slalom.errors import ModelError
+from slalom.models.batches import answer
+from slalom.models.encode import encode, tokenizer_limit
+from slalom.models.frame import assemble
+from slalom.models.inference import Forward, evaluating, one_by_one
+from slalom.models.limits import position_limit
+from slalom.models.protocol import Activation, Text
+from slalom.models.reading import Output, Reading, config_labels, declared, reading
+from slalom.models.texts import Explain
+from slalom.perturb import Perturbations, whole
+from slalom.tokens import FloatArray, Tokens
+
+
+class ModuleModel:
+    """A torch module and its tokenizer behind the `Model` protocol.
+
+    The module keeps its device, dtype, weights, config and mode. Sequences of one length share a batch
+    and nothing is padded, so that an answer does not depend on its batch mates, up to float rounding.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        tokenizer: Any,
+        *,
+        output: Output | None = None,
+        labels: Sequence[str] | None = None,
+        batch_tokens: int | None = None,
+        name: str | None = None,
+    ):
+        self.module = module
+        self.tokenizer = tokenizer
+        self._name = name or _name(module)
+        self._output: Output | None = output
+        self._given_labels = tuple(labels) if labels is not None else None
+        self._reading = _declared(module, output, labels)
+        limits = [tokenizer_limit(tokenizer), position_limit(module)]
+        self._limit = min((limit for limit in limits if limit is not None), default=None)
+        self._batch_tokens = batch_tokens
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label names; of a module without a config, known from the first `tokenize` on."""
+        return self._reading.labels if self._reading else self._given_labels or ()
+
+    @property
+    def activation(self) -> Activation:
+        return self._reading.activation if self._reading else "softmax"
+
+    def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
+        """The tokens of a text; a module without a config is asked about it once, to learn its labels."""
+        tokens = encode(self.tokenizer, text, explain, self._limit)
+        self._check_vocabulary(tokens)
+        if self._reading is None:
+            self._reading = reading(
+                self._answers(tokens, whole(len(tokens))), self._output, self._given_labels
+            )
+        return tokens
+
+    def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
+        """(N, K) logits in the order of the queries."""
+        if len(perturbations) == 0:
+            return np.zeros((0, len(self.labels)))
+        answers = self._answers(tokens, perturbations)
+        if self._reading is None:
+            self._reading = reading(answers, self._output, self._given_labels)
+        return self._reading.logits(answers)
+
+    def _answers(self, tokens: Tokens, queries: Perturbations) -> FloatArray:
+        sequences = assemble(tokens, queries)
+        with_types = "token_type_ids" in self.tokenizer.model_input_names
+        with evaluating(self.module):
+            forward = Forward(self.module, with_types)
+            rows = 1 if one_by_one(self.module) else None
+            return answer(sequences, forward, self._batch_tokens, rows)
+
+    def _check_vocabulary(self, tokens: Tokens) -> None:
+        # On a GPU an id outside the table would bring the whole process down.
+        embeddings = getattr(self.module, "get_input_embeddings", lambda: None)()
+        size = getattr(embeddings, "num_embeddings", None)
+        largest = max(max(piece) for piece in tokens.pieces)
+        if size is not None and largest >= size:
+            raise ModelError(
+                f"the tokenizer gave the id {largest}, but the model knows {size} tokens; "
+                "the tokenizer belongs to another model"
+            )
+
+
+def _name(module: nn.Module) -> str:
+    path = getattr(getattr(module, "config", None), "name_or_path", None) or ""
+    return PurePath(path).name or type(module).__name__
+
+
+def _declared(module: nn.Module, output: Output | None, labels: Sequence[str] | None) -> Reading | None:
+    """How to read the logits of a module whose config declares its labels."""
+    config = getattr(module, "config", None)
+    width = getattr(config, "num_labels", None)
+    if width is None:
+        return None
+    several = width > 1 and getattr(config, "problem_type", None) == "multi_label_classification"
+    kind: Output = output or ("multilabel" if several else "logits")
+    return declared(kind, width, config_labels(config, width) if labels is None else labels)

@@ -1,0 +1,143 @@
+"""Forward passes that leave the user's model as it was."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from slalom.errors import ModelError
+from slalom.models.batches import OutOfMemory
+from slalom.tokens import FloatArray, IntArray
+
+_NO_TOKEN = -1
+
+
+class Forward:
+    """A module prepared for batches without padding; to be used inside `evaluating`."""
+
+    def __init__(self, module: nn.Module, with_types: bool):
+        self._names, self._positional = _arguments(module)
+        self._module = _without_padding(module)
+        self._with_types = with_types and "token_type_ids" in self._names
+        self._device = _device(module)
+
+    def __call__(self, ids: IntArray, types: IntArray) -> FloatArray:
+        """(B, k) answers for (B, L) ids and token types."""
+        try:
+            with torch.inference_mode():
+                return _to_array(self._call(ids, types), len(ids))
+        except ModelError:
+            raise
+        except Exception as error:
+            what = f"{len(ids)} sequences of {ids.shape[1]} tokens"
+            if _is_out_of_memory(error):
+                torch.cuda.empty_cache()
+                raise OutOfMemory(f"the model ran out of memory on {what}: {error}") from error
+            raise ModelError(f"the model failed on {what}: {type(error).__name__}: {error}") from error
+
+    def _call(self, ids: IntArray, types: IntArray) -> Any:
+        input_ids = torch.from_numpy(np.ascontiguousarray(ids)).to(self._device)
+        if self._positional:
+            return self._module(input_ids)
+        given: dict[str, Any] = {"input_ids": input_ids}
+        if "attention_mask" in self._names:
+            given["attention_mask"] = torch.ones_like(input_ids)
+        if self._with_types:
+            given["token_type_ids"] = torch.from_numpy(np.ascontiguousarray(types)).to(self._device)
+        if "use_cache" in self._names:
+            given["use_cache"] = False
+        return self._module(**given)
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode for the duration; afterwards every sub-module has its own mode again."""
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        # Set directly: some modules override train() and eval() to do more than that.
+        for part, _ in modes:
+            part.training = False
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _without_padding(module: nn.Module) -> nn.Module:
+    """The module itself, or a shallow copy of a Hugging Face model whose pad token cannot occur.
+
+    Decoder classifiers look for the last token that is not the pad token: they refuse batches where
+    there is none, and read the wrong place where a text holds that token. Batches here have no padding.
+    """
+    config = getattr(module, "config", None)
+    if not is_pretrained(module) or getattr(config, "is_encoder_decoder", False):
+        return module
+    twin = copy.copy(module)
+    own: Any = copy.deepcopy(config)
+    for part in (own, own.get_text_config()):
+        part.pad_token_id = _NO_TOKEN
+    twin.config = own
+    if hasattr(twin, "_hf_hook"):  # accelerate binds `forward` to the original module
+        vars(twin).pop("forward", None)
+    return twin
+
+
+def is_pretrained(module: object) -> bool:
+    """Whether this is a Hugging Face model; without importing transformers."""
+    return any(
+        kind.__name__ == "PreTrainedModel" and kind.__module__.startswith("transformers.")
+        for kind in type(module).__mro__
+    )
+
+
+def one_by_one(module: nn.Module) -> bool:
+    """Whether a wrapped decoder would refuse batches, because it has no pad token and cannot be copied."""
+    config = getattr(module, "config", None)
+    return config is not None and not is_pretrained(module) and getattr(config, "pad_token_id", 0) is None
+
+
+def _arguments(module: nn.Module) -> tuple[set[str], bool]:
+    """The names `forward` takes, and whether the ids must be given by place."""
+    inner: Any = module.get_base_model() if hasattr(module, "get_base_model") else module  # pyright: ignore
+    parameters = inspect.signature(inner.forward).parameters
+    if "input_ids" in parameters:
+        return set(parameters), False
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return {"input_ids", "attention_mask", "token_type_ids"}, False
+    return set(), True
+
+
+def _device(module: nn.Module) -> torch.device:
+    first = next((t for tensors in (module.parameters(), module.buffers()) for t in tensors), None)
+    return torch.device("cpu") if first is None or first.is_meta else first.device
+
+
+def _to_array(output: Any, count: int) -> FloatArray:
+    logits = output["logits"] if isinstance(output, Mapping) and "logits" in output else output
+    logits = getattr(logits, "logits", logits)
+    if isinstance(logits, tuple) and logits:
+        logits = logits[0]
+    if not isinstance(logits, torch.Tensor):
+        raise ModelError(
+            f"the model returned {type(output).__name__} without logits; give a sequence classification model"
+        )
+    if logits.ndim not in (1, 2) or len(logits) != count or logits.numel() == 0:
+        raise ModelError(
+            f"the model returned logits of shape {tuple(logits.shape)} for {count} sequences where "
+            f"({count}, labels) was expected; give a sequence classification model"
+        )
+    return logits.detach().to("cpu", torch.float64).reshape(count, -1).numpy()
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)

@@ -1,0 +1,127 @@
+"""The one-layer classifier in NumPy, double precision: what every closed form starts from (maths 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import softmax
+
+from slalom.errors import InputError
+from slalom.tokens import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from slalom.theory.attention_layer import AttentionLayer
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """The weights of K heads over embeddings of width d."""
+
+    embedding: FloatArray
+    """(V, d)"""
+    query: FloatArray
+    """(K, d_att, d)"""
+    key: FloatArray
+    """(K, d_att, d)"""
+    value: FloatArray
+    """(K, d_out, d)"""
+    read: FloatArray
+    """(K, d_out)"""
+    skip: FloatArray
+    """(d,) zero where there is no skip connection."""
+    positions: FloatArray
+    """(T_max, d) zero where the layer has no positions."""
+    has_positions: bool
+    pad_to_max: bool
+    mean_read_out: bool
+    unknown: int
+    """The id of <UNK>."""
+
+    @property
+    def scale(self) -> float:
+        """1/√d_att"""
+        return self.key.shape[1] ** -0.5
+
+    def placed(self, ids: Sequence[int] | IntArray) -> FloatArray:
+        """(T, d) e_t of a sequence of ids, filled with <UNK> if the layer does that."""
+        ids = np.asarray(ids, dtype=np.int64)
+        limit = len(self.positions)
+        if ids.ndim != 1 or len(ids) == 0:
+            raise InputError(f"one sequence of ids is needed, [CLS] first; got shape {ids.shape}")
+        if len(ids) > limit and (self.has_positions or self.pad_to_max):
+            raise InputError(f"the layer has {limit} positions, but a sequence of {len(ids)} was given; cut it")
+        if self.pad_to_max:
+            ids = np.r_[ids, np.full(limit - len(ids), self.unknown)]
+        e = self.embedding[ids]
+        return e + self.positions[: len(ids)] if self.has_positions else e
+
+
+def layer(model: AttentionLayer) -> Layer:
+    """The weights of a model in double precision."""
+    from slalom.theory.attention_layer import sinusoids
+
+    weights = {name: w.detach().cpu().double().numpy() for name, w in model.named_parameters()}
+    config = model.config
+    width, limit = config.hidden_size, config.max_position_embeddings
+    positions = sinusoids(limit, width, limit).numpy() if config.positions else np.zeros((limit, width))
+    return Layer(
+        embedding=weights["embedding.weight"],
+        query=weights["query"],
+        key=weights["key"],
+        value=weights["value"],
+        read=weights["read"],
+        skip=weights.get("skip", np.zeros(width)),
+        positions=positions,
+        has_positions=config.positions,
+        pad_to_max=config.pad_to_max,
+        mean_read_out=config.read_out == "mean",
+        unknown=int(config.unk_token_id),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """One sequence of T tokens seen by a layer; R positions are read out."""
+
+    layer: Layer
+    embeddings: FloatArray
+    """(T, d) e_t"""
+    readers: FloatArray
+    """(R,) how much each of the first R positions counts in the read-out: (1,), or 1/T everywhere."""
+    queries: FloatArray
+    """(K, R, d_att)"""
+    keys: FloatArray
+    """(K, T, d_att)"""
+    values: FloatArray
+    """(K, T) W_ℓ v_t: only this number of a value vector ever reaches f."""
+    attention: FloatArray
+    """(K, R, T)"""
+
+    @property
+    def told(self) -> FloatArray:
+        """(K, R) W_ℓ Σ_t α_t v_t: what every head tells every reader."""
+        return np.einsum("krt,kt->kr", self.attention, self.values)
+
+    @property
+    def output(self) -> float:
+        """f"""
+        skipped = self.readers @ self.embeddings[: len(self.readers)] @ self.layer.skip
+        return float((self.told @ self.readers).mean() + skipped)
+
+
+def look(weights: Layer, ids: Sequence[int] | IntArray) -> Look:
+    """What the layer computes on a sequence of ids ([CLS] first)."""
+    return look_at(weights, weights.placed(ids))
+
+
+def look_at(weights: Layer, embeddings: FloatArray) -> Look:
+    """The same, given e_t (T, d) with positions added."""
+    n = len(embeddings) if weights.mean_read_out else 1
+    queries = np.einsum("kad,rd->kra", weights.query, embeddings[:n])
+    keys = np.einsum("kad,td->kta", weights.key, embeddings)
+    values = np.einsum("ko,kod,td->kt", weights.read, weights.value, embeddings, optimize=True)
+    attention = softmax(weights.scale * queries @ keys.transpose(0, 2, 1), axis=-1)
+    return Look(weights, embeddings, np.full(n, 1.0 / n), queries, keys, values, attention)

@@ -1,0 +1,203 @@
+"""Models that are a given SLALOM: the transformer of Prop. 5.1 (maths 4) and a plain function over texts.
+
+They are the best test of an explainer there is: it must give the planted values and importances back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+from torch import nn
+from transformers import (
+    AutoConfig,
+    AutoModelForSequenceClassification,
+    PretrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from slalom.errors import InputError
+from slalom.surrogate import Slalom
+from slalom.tokens import FloatArray
+
+_PAD = "[PAD]"
+
+
+class SlalomConfig(PretrainedConfig):
+    """Of a `SlalomTransformer`: K value coordinates need a hidden size of at least 2 + 2 K."""
+
+    model_type = "slalom"
+
+    def __init__(self, vocab_size: int = 1, n_values: int = 1, hidden_size: int | None = None, **kwargs: Any):
+        self.vocab_size = vocab_size
+        self.n_values = n_values
+        self.hidden_size = 2 + 2 * n_values if hidden_size is None else hidden_size
+        kwargs.setdefault("num_labels", max(n_values, 2))
+        super().__init__(**kwargs)
+
+
+class SlalomTransformer(PreTrainedModel):
+    """One transformer layer, one head, no positions, no special tokens, in double precision.
+
+    Embedding, attention, projection, feed-forward and head are ordinary weights, with residuals; `plant` sets
+    them so that the whole is a SLALOM.
+    """
+
+    config_class = SlalomConfig
+    config: SlalomConfig
+
+    def __init__(self, config: SlalomConfig):
+        super().__init__(config)
+        width = config.hidden_size
+        self.embedding = nn.Embedding(config.vocab_size, width, dtype=torch.float64)
+        self.query, self.key, self.value, self.project = (_linear(width, width) for _ in range(4))
+        self.expand, self.contract = _linear(width, 4 * width), _linear(4 * width, width)
+        self.classifier = _linear(width, config.num_labels or 2)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embedding
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Weights that are neither loaded nor planted stay zero."""
+        for weight in module.parameters(recurse=False):
+            nn.init.zeros_(weight)
+
+    def forward(
+        self,
+        input_ids: torch.Tensor | None = None,
+        attention_mask: torch.Tensor | None = None,
+        inputs_embeds: torch.Tensor | None = None,
+        output_attentions: bool | None = None,
+        return_dict: bool | None = None,
+    ) -> SequenceClassifierOutput | tuple[Any, ...]:
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("give either input_ids or inputs_embeds")
+        x = self.embedding(input_ids) if inputs_embeds is None else inputs_embeds
+        scores = self.query(x) @ self.key(x).transpose(1, 2) / self.config.hidden_size**0.5
+        if attention_mask is not None:
+            scores = scores.masked_fill(attention_mask[:, None, :] == 0, -torch.inf)
+        if x.shape[1] == 0 or torch.isneginf(scores).all(dim=-1).any():
+            raise ValueError("an empty sequence has no value under a SLALOM without background")
+        attention = scores.softmax(dim=-1)
+        x = x + self.project(attention @ self.value(x))
+        x = x + self.contract(torch.relu(self.expand(x)))
+        # All positions ask the same question, so all hold the same answer; the first is read.
+        output = SequenceClassifierOutput(
+            logits=self.classifier(x[:, 0]),
+            attentions=(attention[:, None],) if output_attentions else None,  # type: ignore[arg-type]
+        )
+        return output if return_dict in (None, True) else output.to_tuple()
+
+
+# So that a planted directory opens like any other once this module is imported.
+AutoConfig.register(SlalomConfig.model_type, SlalomConfig, exist_ok=True)
+AutoModelForSequenceClassification.register(SlalomConfig, SlalomTransformer, exist_ok=True)
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    return nn.Linear(inputs, outputs, bias=False, dtype=torch.float64)
+
+
+def plant(
+    importances: FloatArray, values: FloatArray, words: Sequence[str] | None = None
+) -> tuple[SlalomTransformer, PreTrainedTokenizerFast]:
+    """A transformer that is the SLALOM with these importances (d,) and values, and its tokenizer.
+
+    Values (d,) or (d, 1) are log-odds: the logits are (0, F). Values (d, K) give K logits, centred.
+    A text is words of the vocabulary with blanks between them ("t0", "t1", … if `words` is not given).
+    """
+    surrogate, names = _planted(importances, values, words)
+    d, k = surrogate.values.shape
+    ids = {word: i for i, word in enumerate([*names, _PAD])}
+    config = SlalomConfig(vocab_size=d + 1, n_values=k, pad_token_id=d, dtype="float64")
+    model = SlalomTransformer(config)
+    # e(τ) = (1, s, v, 0); padding is masked, so only its constant 1 is ever read.
+    embedding = np.zeros((d + 1, config.hidden_size))
+    embedding[:, 0] = 1.0
+    embedding[:d, 1] = surrogate.importances
+    embedding[:d, 2 : 2 + k] = surrogate.values
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.zero_()
+        model.embedding.weight.copy_(torch.from_numpy(embedding))
+        model.query.weight[0, 0] = config.hidden_size**0.5
+        model.key.weight[0, 1] = 1.0
+        for j in range(k):
+            model.value.weight[j, 2 + j] = 1.0
+            model.project.weight[2 + k + j, j] = 1.0
+            model.classifier.weight[1 if k == 1 else j, 2 + k + j] = 1.0
+    return model.eval(), _tokenizer(ids)
+
+
+def _tokenizer(ids: dict[str, int]) -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(WordLevel(ids))  # no unknown token: a foreign word is an error
+    tokenizer.pre_tokenizer = WhitespaceSplit()  # type: ignore[assignment]
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, pad_token=_PAD, model_input_names=["input_ids", "attention_mask"]
+    )
+
+
+def planted_function(
+    importances: FloatArray | Mapping[str, float],
+    values: FloatArray | Mapping[str, float] | Mapping[str, Sequence[float]],
+    words: Sequence[str] | None = None,
+) -> Callable[[list[str]], FloatArray]:
+    """A black box over texts that is the same SLALOM: (N,) log-odds, or (N, K) centred logits where K ≥ 2.
+
+    Importances and values are arrays in the order of `words`, or mappings from words.
+    """
+    if isinstance(importances, Mapping) or isinstance(values, Mapping):
+        importances, values, words = _from_mappings(importances, values, words)
+    surrogate, names = _planted(importances, values, words)
+    ids = {word: i for i, word in enumerate(names)}
+
+    def function(texts: list[str]) -> FloatArray:
+        rows = [text.split() for text in texts]
+        unknown = sorted({word for row in rows for word in row} - ids.keys())
+        if unknown:
+            raise InputError(f"words outside the planted vocabulary: {', '.join(unknown[:5])}")
+        outputs = [surrogate.output([ids[word] for word in row]) for row in rows]
+        result = np.reshape(outputs, (len(rows), surrogate.values.shape[1]))
+        return result[:, 0] if result.shape[1] == 1 else result
+
+    return function
+
+
+def _from_mappings(
+    importances: FloatArray | Mapping[str, float],
+    values: FloatArray | Mapping[str, float] | Mapping[str, Sequence[float]],
+    words: Sequence[str] | None,
+) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    if not isinstance(importances, Mapping) or not isinstance(values, Mapping):
+        raise InputError("give importances and values both as mappings from words, or both as arrays")
+    names = tuple(importances if words is None else words)
+    if set(names) != set(importances) or set(names) != set(values):
+        raise InputError("importances, values and words name different words")
+    s = np.array([importances[word] for word in names], dtype=float)
+    return s, np.array([values[word] for word in names], dtype=float), names
+
+
+def _planted(
+    importances: FloatArray, values: FloatArray, words: Sequence[str] | None
+) -> tuple[Slalom, tuple[str, ...]]:
+    s, v = np.asarray(importances, dtype=float), np.asarray(values, dtype=float)
+    v = v[:, None] if v.ndim == 1 else v
+    names = tuple(f"t{i}" for i in range(len(s))) if words is None else tuple(words)
+    if s.ndim != 1 or v.ndim != 2 or not 0 < len(s) == len(v) == len(names):
+        raise InputError(
+            f"importances {s.shape}, values {v.shape} and {len(names)} words must have one length, at least 1"
+        )
+    if not (np.isfinite(s).all() and np.isfinite(v).all()):
+        raise InputError("planted importances and values must be finite")
+    if len({*names, _PAD}) != len(names) + 1 or any(len(word.split()) != 1 for word in names):
+        raise InputError(f"words must be distinct, without blanks, and none of them {_PAD}")
+    # Two or more classes: only differences between them count, so Σ_k v_k = 0 (maths 1a).
+    return Slalom(v if v.shape[1] == 1 else v - v.mean(axis=1, keepdims=True), s), names

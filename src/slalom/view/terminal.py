@@ -1,0 +1,179 @@
+"""An explanation in the terminal. Colour helps, but nothing is said by colour alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.cells import cell_len
+from rich.console import Console
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from slalom.explanation import Explanation
+from slalom.view import sentences
+from slalom.view.text import label, run_score, runs, strength, visible
+
+TOP = 15
+"""Tokens in the table unless all are asked for."""
+_BAR = 6
+"""Cells on each side of zero."""
+_TOKEN = 24
+"""Cells of the longest token that is shown in full."""
+_SHADES = {
+    1: ("black on #dbeafe", "black on #93c5fd", "white on #2563eb", "bold white on #1e3a8a"),
+    -1: ("black on #ffedd5", "black on #fdba74", "black on #f97316", "bold white on #9a3412"),
+}
+_INK = {1: "blue", -1: "dark_orange3"}
+_STEPS = (0.1, 0.3, 0.55, 0.8)
+"""Shares of the largest score from which a token gets the first to the fourth shade."""
+_VERDICT_STYLE = {
+    "good": "green",
+    "fair": "green",
+    "rough": "yellow",
+    "poor": "bold red",
+    "unknown": "yellow",
+}
+
+
+def show(explanation: Explanation, console: Console | None = None, *, every_token: bool = False) -> None:
+    """Print the explanation, and those of the other classes where it has them.
+
+    The table holds the strongest tokens, or with `every_token` all of them in the order of the text.
+    """
+    console = Console() if console is None else console
+    _header(explanation, console)
+    _body(explanation, console, every_token)
+    for other in explanation.classes.values():
+        console.print(Rule(Text(f"the same for {visible(other.target)}")))
+        _body(other, console, every_token)
+    _footer(explanation, console)
+
+
+def _header(explanation: Explanation, console: Console) -> None:
+    line = Text().append("prediction  ", style="dim")
+    for name, probability in sentences.prediction(explanation):
+        style = "bold" if name == explanation.prediction else ""
+        line.append(f"{visible(name)} {sentences.percent(probability)}", style=style).append("   ")
+    console.print(line)
+
+
+def _body(explanation: Explanation, console: Console, every_token: bool) -> None:
+    what = Text().append("explaining  ", style="dim")
+    what.append(visible(explanation.target), style="bold")
+    what.append(
+        f"  (score {sentences.signed(explanation.output, 2).strip()}) by {visible(explanation.method)}"
+    )
+    console.print(what)
+    console.print(Padding(_text(explanation, console), (1, 2)))
+    console.print(_legend(explanation, console))
+    console.print(_table(explanation, console, every_token))
+    if not every_token and len(explanation) > TOP:
+        console.print(Text(f"the {TOP} strongest of {len(explanation)} tokens", style="dim"))
+    said = sentences.verdict(explanation)
+    console.print(Text(said.sentence, style=_VERDICT_STYLE[said.level]))
+
+
+def _footer(explanation: Explanation, console: Console) -> None:
+    console.print(Text(sentences.cost(explanation), style="dim"))
+    for note in explanation.notes:
+        console.print(Text(f"note: {visible(note)}", style="yellow"))
+
+
+def _coloured(console: Console) -> bool:
+    return console.color_system is not None and not console.no_color
+
+
+def _level(share: float) -> int:
+    return sum(abs(share) >= step for step in _STEPS)
+
+
+def _sign(share: float) -> int:
+    return -1 if share < 0 else 1
+
+
+def _text(explanation: Explanation, console: Console) -> Text:
+    pieces = runs(explanation.tokens)
+    shares = strength(np.array([run_score(explanation, run) for run in pieces], dtype=float))
+    text = Text()
+    for run, share in zip(pieces, shares, strict=True):
+        shown, level = visible(run.text, keep="\n"), _level(share)
+        if run.cut:
+            text.append(shown, style="dim strike")
+        elif not run.positions or level == 0:
+            text.append(shown)
+        elif _coloured(console):
+            text.append(shown, style=_SHADES[_sign(share)][level - 1])
+        else:
+            text.append(shown + _marks(share, level, console))
+    return text
+
+
+def _marks(share: float, level: int, console: Console) -> str:
+    if console.options.ascii_only:
+        return f"({('-' if share < 0 else '+') * level})"
+    return ("⁻" if share < 0 else "⁺") * level
+
+
+def _legend(explanation: Explanation, console: Console) -> Text:
+    target = visible(explanation.target)
+    if not _coloured(console):
+        plus, minus = _marks(1, 1, console), _marks(-1, 1, console)
+        return Text(f"{plus} speaks for {target}, {minus} against it; more signs, more weight")
+    legend = Text().append(" blue ", style=_SHADES[1][1]).append(f" speaks for {target}, ")
+    return legend.append(" orange ", style=_SHADES[-1][1]).append(" against it")
+
+
+def _table(explanation: Explanation, console: Console, every_token: bool) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("#", justify="right", style="dim", no_wrap=True)
+    table.add_column("token", overflow="ellipsis", no_wrap=True, min_width=6, max_width=_TOKEN)
+    table.add_column("", no_wrap=True, min_width=2 * _BAR + 1)
+    names = _fitting(explanation, console.width)
+    for name in names:
+        table.add_column(name, justify="right", no_wrap=True)
+    shares = strength(explanation.score())
+    cells = {name: _cells(explanation, name) for name in names}
+    positions = range(len(explanation)) if every_token else sentences.order(explanation, TOP)
+    for i in positions:
+        token = Text(label(explanation.tokens.strings[i]))
+        table.add_row(str(i), token, _bar(shares[i], console), *(cells[name][i] for name in names))
+    return table
+
+
+def _fitting(explanation: Explanation, width: int) -> list[str]:
+    """As many scores as fit, the one to rank by always."""
+    widest = max((cell_len(label(token)) for token in explanation.tokens.strings), default=0)
+    room = width - len(str(len(explanation))) - max(min(widest, _TOKEN), 6) - 2 * _BAR - 4
+    used, fit = 0, []
+    for name in sentences.columns(explanation):
+        used += max(len(name), *(cell.cell_len for cell in _cells(explanation, name)), 0) + 1
+        if fit and used > room:
+            break
+        fit.append(name)
+    return fit
+
+
+def _cells(explanation: Explanation, name: str) -> list[Text]:
+    scores, errors = explanation.scores[name], explanation.stderr.get(name)
+    places = sentences.decimals(scores)
+    cells = [Text(sentences.signed(score, places)) for score in scores.tolist()]
+    if errors is not None:
+        shown = [sentences.error(stderr, places) for stderr in errors.tolist()]
+        widest = max(map(len, shown), default=0)
+        cells = [
+            cell.append(f" {text:>{widest}}", style="dim") for cell, text in zip(cells, shown, strict=True)
+        ]
+    return cells
+
+
+def _bar(share: float, console: Console) -> Text:
+    """A bar to the right of zero for a positive share, to the left for a negative one."""
+    halves = round(abs(share) * 2 * _BAR)
+    ascii_only = console.options.ascii_only
+    full = ("#" if ascii_only else "█") * (halves // 2)
+    half = ("" if ascii_only else ("▌" if share > 0 else "▐")) * (halves % 2)
+    left, right = (f"{half}{full}", "") if share < 0 else ("", f"{full}{half}")
+    axis = "|" if ascii_only else "│"
+    bar = Text().append(f"{left:>{_BAR}}", style=_INK[-1]).append(axis, style="dim")
+    return bar.append(f"{right:<{_BAR}}", style=_INK[1])

@@ -1,0 +1,175 @@
+"""Tokens, frames and cuts with tokenizers of all families, also those without offsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import zoo
+from tokenizers import processors
+from transformers import ByT5Tokenizer, CanineTokenizer
+
+from slalom.errors import InputError, ModelError, SlalomWarning
+from slalom.models.encode import encode, tokenizer_limit
+from slalom.models.frame import assemble
+from slalom.models.readable import align
+from slalom.perturb import whole
+from slalom.tokens import Tokens
+
+
+def sequence(tokens: Tokens) -> tuple[list[int], list[int]]:
+    whole_text = assemble(tokens, whole(len(tokens)))
+    return whole_text.ids.tolist(), whole_text.types.tolist()
+
+
+def test_pieces_of_one_character_share_it():
+    tokens = encode(zoo.tokenizer("gpt2"), "a 😀 b")
+    assert tokens.strings == ("a", "Ġ", "😀", "😀", "😀", "😀", "Ġ", "b") or tokens.strings[-1] == "b"
+    places = tokens.spans[[i for i, s in enumerate(tokens.strings) if s == "😀"]].tolist()
+    assert places == [[2, 3], [3, 3], [3, 3], [3, 3]]
+    assert tokens.joined().strings == ("a", "😀", "b")
+
+
+def test_characters_that_normalise_to_several():
+    tokens = encode(zoo.tokenizer("albert"), "ﬁne ½")
+    assert tokens.joined().strings == ("ﬁne", "½")
+
+
+def test_blanks_that_are_tokens_stay_tokens():
+    tokens = encode(zoo.tokenizer("gpt2"), "the\n\nfood")
+    assert "\n" in "".join(tokens.strings)
+    assert tokens.joined().strings == ("the", "\n\n", "food")
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2", "llama", "xlm-roberta"])
+def test_spaces_around_and_between(kind: str):
+    text = "  the   food\t was great \n"
+    words = encode(zoo.tokenizer(kind), text).joined()
+    assert [word for word in words.strings if word.strip()] == ["the", "food", "was", "great"]
+    assert all(text[low:high] == word for word, (low, high) in zip(words.strings, words.spans, strict=True))
+
+
+@pytest.mark.parametrize("make", [ByT5Tokenizer, CanineTokenizer])
+def test_tokenizers_without_offsets(make: Any):
+    tokenizer = make()
+    tokens = encode(tokenizer, "The Café, 日本 😀!")
+    assert tokens.joined().strings[:3] == ("The", "Café", ",")
+    assert "".join(tokens.joined().strings[3:]) == "日本😀!"
+    assert sequence(tokens)[0] == tokenizer("The Café, 日本 😀!")["input_ids"]
+    pair = encode(tokenizer, ("so good", "the café"))
+    expected = tokenizer("so good", "the café")
+    assert sequence(pair)[0] == expected["input_ids"]
+    if "token_type_ids" in expected:
+        assert sequence(pair)[1] == expected["token_type_ids"]
+    assert pair.segments.tolist() == sorted(pair.segments.tolist())
+    assert pair.joined().strings == ("so", "good", "the", "café")
+
+
+def test_alignment_lets_unknown_tokens_share_the_gap():
+    assert align("The xyz food", ["the", "[UNK]", "food"]) == [(0, 3), (3, 8), (8, 12)]
+    assert align("good xyz", ["good", "[UNK]", "?"]) == [(0, 4), (4, 8), (4, 8)]
+    assert align("İ a", ["a"]) == [(2, 3)]
+
+
+def test_a_tokenizer_that_does_not_keep_a_text_together():
+    class Rewriting(CanineTokenizer):
+        def build_inputs_with_special_tokens(self, token_ids_0: Any, token_ids_1: Any = None) -> Any:
+            return [self.cls_token_id, *reversed(token_ids_0)]
+
+    tokenizer = Rewriting()
+    if tokenizer("ab")["input_ids"] == CanineTokenizer()("ab")["input_ids"]:
+        pytest.skip("this version of transformers builds the input elsewhere")
+    with pytest.raises(ModelError, match="together"):
+        encode(tokenizer, "abc")
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [("[CLS] $B:1 [SEP] $A [SEP]", "before the first"), ("[CLS] $A [SEP] $B:1 $A [SEP]", "between the tokens")],
+)
+def test_unusual_templates_are_refused(pair: str, message: str):
+    tokenizer = zoo.tokenizer("bert")
+    special = [(name, tokenizer.convert_tokens_to_ids(name)) for name in ("[CLS]", "[SEP]")]
+    try:
+        template = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair=pair, special_tokens=special)
+    except ValueError:
+        pytest.skip("the tokenizers library refuses this template itself")
+    tokenizer.backend_tokenizer.post_processor = template  # pyright: ignore
+    with pytest.raises(ModelError, match=message):
+        encode(tokenizer, ("the food", "was great"))
+
+
+@pytest.mark.parametrize("text", ["", "   \n", "\u3000"])
+def test_blank_texts_are_refused(text: str):
+    with pytest.raises(InputError, match="empty or blank"):
+        encode(zoo.tokenizer("bert"), text)
+
+
+def test_a_text_without_tokens_is_refused():
+    with pytest.raises(InputError, match="finds no token"):
+        encode(zoo.tokenizer("bert"), "\u200b\ufffd")
+
+
+@pytest.mark.parametrize("text", [None, 3, b"bytes", ["a", "list"], ("a",), ("a", "b", "c"), ("a", 3)])
+def test_what_is_no_text_is_refused(text: Any):
+    with pytest.raises(InputError, match="must be a str or a pair of str"):
+        encode(zoo.tokenizer("bert"), text)
+
+
+def test_lone_surrogates_are_refused():
+    with pytest.raises(InputError, match="not valid Unicode at character 4"):
+        encode(zoo.tokenizer("bert"), "the \udc80 food")
+
+
+def test_sides_need_a_pair():
+    with pytest.raises(InputError, match="needs a pair"):
+        encode(zoo.tokenizer("bert"), "the food", "second")
+    with pytest.raises(InputError, match="'both', 'first' or 'second'"):
+        encode(zoo.tokenizer("bert"), ("the", "food"), "third")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InputError, match="blank"):
+        encode(zoo.tokenizer("bert"), ("the food", " "), "second")
+
+
+def test_limits_of_tokenizers():
+    tokenizer = zoo.tokenizer("bert")
+    assert tokenizer_limit(tokenizer) is None
+    tokenizer.model_max_length = 512
+    assert tokenizer_limit(tokenizer) == 512
+
+
+def counts(tokens: Tokens) -> list[int]:
+    return [int(np.sum(tokens.segments == side)) for side in (0, 1)]
+
+
+def test_the_longer_text_of_a_pair_is_cut():
+    tokenizer = zoo.tokenizer("bert")
+    pair = ("the food", "was great but " * 5)
+    n = [len(tokenizer(text, add_special_tokens=False)["input_ids"]) for text in pair]
+    with pytest.warns(SlalomWarning, match=r"^the second text has \d+ tokens, only the first 7 ") as caught:
+        tokens = encode(tokenizer, pair, limit=n[0] + 3 + 7)
+    assert len(caught) == 1
+    assert counts(tokens) == [n[0], 7]
+    assert tokens.cut is not None
+    assert tokens.text[tokens.cut :] == "\n".join(pair)[tokens.spans[-1, 1] :].lstrip()
+    expected = tokenizer(*pair, truncation="only_second", max_length=n[0] + 10)
+    assert sequence(tokens) == (expected["input_ids"], expected["token_type_ids"])
+
+
+def test_both_texts_of_a_pair_are_cut_if_both_are_long():
+    tokenizer = zoo.tokenizer("bert")
+    pair = ("the food was great " * 5, "was great but the food " * 5)
+    with pytest.warns(SlalomWarning, match="the first text has .*; the second text has"):
+        tokens = encode(tokenizer, pair, limit=23)
+    assert counts(tokens) == [10, 10]
+    assert tokens.cut is not None
+    assert tokens.cut < len(pair[0])
+    with pytest.warns(SlalomWarning, match="the first text"):
+        first = encode(tokenizer, pair, "first", limit=24)
+    assert counts(first) in ([11, 0], [10, 0])
+    assert len(sequence(first)[0]) == 24
+
+
+def test_no_room_for_a_text():
+    with pytest.raises(ModelError, match="no room"):
+        encode(zoo.tokenizer("bert"), "the food", limit=2)

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+import pytest
+
+from slalom.errors import InputError, MissingExtraError
+from slalom.explanation import Cost, Explanation
+from slalom.surrogate import Additive, Slalom
+from slalom.tokens import Tokens
+
+STRINGS = ("good", "bad", "good", "end")
+
+
+def tokens_of(strings: tuple[str, ...]) -> Tokens:
+    lengths = np.array([len(s) for s in strings])
+    starts = np.cumsum(lengths + 1) - lengths - 1
+    return Tokens(
+        text=" ".join(strings),
+        strings=strings,
+        spans=np.stack([starts, starts + lengths], axis=1),
+        pieces=tuple((sum(map(ord, s)),) for s in strings),
+        words=np.arange(len(strings)),
+        segments=np.zeros(len(strings), np.int64),
+    )
+
+
+def example(**changes) -> Explanation:
+    model = Slalom(np.array([1.0, -3.0, 1.0, 0.0]), np.array([0.0, 1.0, 0.0, -1.0]))
+    units = np.arange(4)
+    settings = {
+        "tokens": tokens_of(STRINGS),
+        "method": "slalom",
+        "target": "pos",
+        "labels": ("neg", "pos"),
+        "probabilities": np.array([0.7, 0.3]),
+        "output": float(model.output(units)[0]),
+        "scores": {
+            "value": model.values[:, 0],
+            "importance": model.importances,
+            "linear": model.linear(units)[:, 0],
+            "removal": model.removal(units)[:, 0],
+            "shapley": model.shapley(units)[:, 0],
+        },
+        "ranking": "linear",
+        "stderr": {"value": np.full(4, 0.1)},
+        "surrogate": model,
+    }
+    return Explanation(**(settings | changes))
+
+
+def test_scores_by_name_and_by_property():
+    explanation = example()
+    assert len(explanation) == 4
+    assert explanation.text == "good bad good end"
+    assert explanation.score() is explanation.linear
+    for name, scores in (
+        ("value", explanation.values),
+        ("importance", explanation.importances),
+        ("removal", explanation.removal),
+        ("shapley", explanation.shapley),
+    ):
+        assert explanation.score(name) is scores
+    with pytest.raises(InputError, match="no score 'attribution'; it has: value, importance"):
+        explanation.score("attribution")
+
+
+def test_prediction_is_the_most_probable_label():
+    assert example().prediction == "neg"
+    assert example(probabilities=np.array([0.1, 0.9])).prediction == "pos"
+
+
+def test_top_ranks_by_size_and_keeps_the_order_of_the_text_among_equals():
+    explanation = example()
+    assert [token for token, _ in explanation.top(4)] == ["bad", "good", "good", "end"]
+    assert explanation.top(1) == [("bad", pytest.approx(float(explanation.linear[1])))]
+    assert explanation.top(2, "importance") == [("bad", 1.0), ("end", -1.0)]
+    assert len(explanation.top()) == 4
+
+
+def test_predict_by_mask_and_by_positions():
+    explanation = example()
+    assert explanation.predict([True] * 4) == pytest.approx(explanation.output)
+    assert explanation.predict(range(4)) == pytest.approx(explanation.output)
+    assert explanation.predict([0, 2]) == pytest.approx(1.0)
+    assert explanation.predict(np.array([True, True, False, False])) == pytest.approx(
+        (1 - 3 * np.e) / (1 + np.e)
+    )
+    assert explanation.predict([0, 0, 1]) == pytest.approx((2 - 3 * np.e) / (2 + np.e))
+    change = explanation.output - explanation.predict([i for i in range(4) if i != 1])
+    assert change == pytest.approx(explanation.removal[1])
+
+
+def test_predict_of_nothing():
+    with pytest.raises(InputError, match="empty sequence"):
+        example().predict([])
+    additive = Additive(np.ones(4), np.array([0.25]))
+    assert example(surrogate=additive).predict([]) == 0.25
+    assert example(surrogate=additive).predict([False] * 4) == 0.25
+
+
+@pytest.mark.parametrize("kept", [[True, False], [4], [-1], [0.5], ["good"]])
+def test_predict_refuses_what_are_no_tokens_of_the_text(kept):
+    with pytest.raises(InputError, match="kept"):
+        example().predict(kept)
+
+
+def test_predict_needs_a_surrogate():
+    with pytest.raises(InputError, match="fits no surrogate"):
+        example(surrogate=None).predict([0])
+
+
+def test_other_labels():
+    negative = example(target="neg")
+    explanation = example(classes={"neg": negative})
+    assert explanation.of("neg") is negative
+    assert explanation.of("pos") is explanation
+    with pytest.raises(InputError, match="no explanation of 'neutral' here, only of: pos, neg"):
+        explanation.of("neutral")
+
+
+def test_frame_has_a_row_for_every_token():
+    explanation = example()
+    frame = explanation.to_frame()
+    assert frame["token"].tolist() == list(STRINGS)
+    assert frame["type"].tolist() == [0, 1, 0, 2]
+    spans = zip(frame["start"], frame["end"], strict=True)
+    assert [explanation.text[a:b] for a, b in spans] == list(STRINGS)
+    np.testing.assert_array_equal(frame["shapley"], explanation.shapley)
+    np.testing.assert_array_equal(frame["value_stderr"], np.full(4, 0.1))
+    assert {"word", "segment", "value", "importance", "linear", "removal"} <= set(frame.columns)
+
+
+def test_frame_without_pandas_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+    real = builtins.__import__
+
+    def without_pandas(name: str, *args, **kwargs):
+        if name == "pandas":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_pandas)
+    with pytest.raises(MissingExtraError, match=r"pip install 'slalom-xai\[frame\]'"):
+        example().to_frame()
+
+
+def test_frozen_through_and_through():
+    scores = {"attribution": np.zeros(4)}
+    explanation = example(scores=scores, ranking="attribution")
+    scores["attribution"][0] = 5.0
+    assert explanation.score()[0] == 0.0
+    with pytest.raises(ValueError, match="read-only"):
+        explanation.score()[0] = 1.0
+    with pytest.raises(TypeError):
+        explanation.scores["new"] = np.zeros(4)  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        explanation.method = "other"  # type: ignore[misc]
+
+
+def test_parts_must_fit_together():
+    with pytest.raises(ValueError, match="one number for each of the 4 tokens"):
+        example(scores={"linear": np.zeros(3)})
+    with pytest.raises(ValueError, match="one number for each of the 4 tokens"):
+        example(stderr={"value": np.zeros((4, 1))})
+    with pytest.raises(ValueError, match="ranking by 'nothing'"):
+        example(ranking="nothing")
+
+
+def test_costs_start_at_nothing():
+    assert example().cost == Cost(0, 0, 0.0, 0.0)

@@ -1,0 +1,74 @@
+"""What the README says is run: its Python as it stands, its `slalom` lines through the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slalom.cli import app
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_python_snippets_run_and_print_what_they_say():
+    names: dict[str, object] = {}
+    promised = 0
+    for block in blocks("python"):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block, "README.md", "exec"), names)
+        for line, expected in re.findall(r"^(print\(.*\)) +# (\[[^\]]*\])", block, flags=re.MULTILINE):
+            assert expected in printed.getvalue().splitlines(), line
+            promised += 1
+    assert promised >= 4
+    assert "film.json" in {path.name for path in Path().iterdir()}
+
+
+def test_shell_lines_run():
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    commands = 0
+    for line in lines:
+        words = shlex.split(line)
+        if words[0] == "echo":
+            assert words[-2] == ">"
+            Path(words[-1]).write_text(" ".join(words[1:-2]) + "\n")
+            continue
+        assert words[0] == "slalom", line
+        given = Path(words[-1]).read_bytes() if "<" in words else None
+        arguments = words[1 : words.index("<")] if "<" in words else words[1:]
+        result = CliRunner().invoke(app, arguments, input=given)
+        assert result.exit_code == 0, (line, result.stderr)
+        assert result.stdout, line
+        commands += 1
+    assert commands >= 5
+    assert {"report.html", "review.json"} <= {path.name for path in Path().iterdir()}
+
+
+def test_links_and_names_lead_somewhere():
+    for name in re.findall(r"`(docs/[\w./-]+)`", README):
+        assert (ROOT / name).is_file(), name
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    for target in re.findall(r"^ +make (\w+)", README, flags=re.MULTILINE):
+        assert target in targets
+
+
+def test_every_option_of_the_readme_exists():
+    shown = CliRunner().invoke(app, ["explain", "--help"], env={"COLUMNS": "200"}).stdout
+    for option in re.findall(r"`(--[a-z-]+)`", README):
+        assert option in shown, option

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from handmade import single_score, slalom_explanation, tokens_of
+from slalom.explanation import Cost
+from slalom.view import sentences
+
+
+@pytest.mark.parametrize(
+    ("r2", "level"),
+    [
+        (1.0, "good"),
+        (0.9, "good"),
+        (0.89, "fair"),
+        (0.7, "fair"),
+        (0.69, "rough"),
+        (0.4, "rough"),
+        (0.39, "poor"),
+        (-5.0, "poor"),
+    ],
+)
+def test_verdict_by_threshold(r2: float, level: str):
+    said = sentences.verdict(slalom_explanation(fidelity={"r2": r2, "linear_r2": -9.0}))
+    assert said.level == level
+    assert said.sentence.startswith(f"Held-out R² {r2:.2f} (linear surrogate -9.00): ")
+
+
+def test_verdict_names_the_linear_surrogate_where_it_is_better():
+    ahead = sentences.verdict(slalom_explanation(fidelity={"r2": 0.8, "linear_r2": 0.85}))
+    level = sentences.verdict(slalom_explanation(fidelity={"r2": 0.8, "linear_r2": 0.81}))
+    assert "A linear surrogate fits better here." in ahead.sentence
+    assert "fits better" not in level.sentence
+
+
+def test_verdict_where_nothing_was_measured():
+    assert sentences.verdict(single_score()).sentence == (
+        "The method 'occlusion' does not measure how far its scores hold."
+    )
+    constant = sentences.verdict(slalom_explanation(fidelity={"r2": np.nan}))
+    assert (constant.level, "hardly vary" in constant.sentence) == ("unknown", True)
+    assert sentences.verdict(slalom_explanation(fidelity={"r2": 0.95})).sentence.startswith(
+        "Held-out R² 0.95: "
+    )
+
+
+def test_cost_says_why_it_stopped():
+    assert sentences.cost(slalom_explanation()) == (
+        "512 queries (2,048 tokens) in 1.5 s, 1.2 s of it in the model. The ranking is stable."
+    )
+    assert sentences.cost(single_score(cost=Cost(1, 3, 0.04), settings={})) == "1 query (3 tokens) in 0.0 s."
+
+
+def test_prediction_shows_the_target_even_if_unlikely():
+    labels = tuple("abcdefgh")
+    chances = np.array([0.3, 0.2, 0.15, 0.12, 0.1, 0.08, 0.04, 0.01])
+    explanation = slalom_explanation(labels=labels, probabilities=chances, target="h")
+    assert [name for name, _ in sentences.prediction(explanation)] == ["a", "b", "c", "d", "e", "h"]
+
+
+@pytest.mark.parametrize(
+    ("probability", "shown"),
+    [
+        (0.5, "50.0 %"),
+        (1.0, "100.0 %"),
+        (0.0, "0.0 %"),
+        (0.99999, ">99.9 %"),
+        (1e-9, "<0.1 %"),
+        (0.0271, "2.7 %"),
+    ],
+)
+def test_percent(probability: float, shown: str):
+    assert sentences.percent(probability) == shown
+
+
+@pytest.mark.parametrize(
+    ("scores", "places"),
+    [([3.2, 0.1], 2), ([0.034], 4), ([123.4], 0), ([0.0], 2), ([np.nan], 2), ([1e-30], 8), ([], 2)],
+)
+def test_decimals_show_three_digits_of_the_largest(scores: list[float], places: int):
+    assert sentences.decimals(np.array(scores)) == places
+
+
+@pytest.mark.parametrize(
+    ("score", "shown"),
+    [
+        (1.234, "+1.23"),
+        (-1.236, "−1.24"),
+        (-0.001, " 0.00"),
+        (np.nan, "n/a"),
+        (np.inf, "+∞"),
+        (-np.inf, "−∞"),
+    ],
+)
+def test_signed(score: float, shown: str):
+    assert sentences.signed(score, 2) == shown
+
+
+@pytest.mark.parametrize(("stderr", "shown"), [(0.123, "±0.12"), (np.nan, "n/a"), (np.inf, "±∞")])
+def test_error(stderr: float, shown: str):
+    assert sentences.error(stderr, 2) == shown
+
+
+def test_order_and_columns():
+    explanation = slalom_explanation(
+        tokens=tokens_of("a b c d"),
+        scores={"value": np.zeros(4), "linear": np.array([0.1, -3.0, np.nan, 0.1])},
+        stderr={},
+    )
+    assert sentences.order(explanation) == [1, 0, 3, 2]
+    assert sentences.order(explanation, 2) == [1, 0]
+    assert sentences.columns(explanation) == ["linear", "value"]

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from handmade import HOSTILE, REVIEW, hostile_explanation, single_score, slalom_explanation, tokens_of
+from slalom.explanation import Explanation
+from slalom.view.terminal import TOP, show
+
+LONG = " ".join(f"word{i}" for i in range(40))
+
+
+def shown(
+    explanation: Explanation, width: int = 100, colour: bool = False, encoding: str = "utf-8", **more: bool
+) -> str:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
+    look = {"force_terminal": True, "color_system": "truecolor"} if colour else {"color_system": None}
+    show(explanation, Console(file=stream, width=width, no_color=False, **look), **more)  # type: ignore[arg-type]
+    stream.seek(0)
+    return stream.read()
+
+
+def rows(text: str) -> list[str]:
+    return re.findall(r"^ *\d+ .*[│|].*$", text, flags=re.MULTILINE)
+
+
+def test_everything_is_there_without_colour():
+    text = shown(slalom_explanation(notes=("A note of the method.",)))
+    assert "negative 90.0 %" in text
+    assert "positive 10.0 %" in text
+    assert "explaining  negative  (score +2.25) by slalom" in text
+    assert "⁺ speaks for negative, ⁻ against it" in text
+    assert re.search(r"token +linear +value +importance +removal", text)
+    assert "Held-out R² 0.93 (linear surrogate 0.71)" in text
+    assert "512 queries" in text
+    assert "note: A note of the method." in text
+    assert "\x1b" not in text
+
+
+def test_rows_carry_scores_and_standard_errors():
+    explanation = slalom_explanation()
+    strongest = int(np.argmax(np.abs(explanation.linear)))
+    first = rows(shown(explanation))[0]
+    assert first.split()[:2] == [str(strongest), explanation.tokens.strings[strongest]]
+    numbers = [float(found.replace("−", "-")) for found in re.findall(r"[+−][\d.]+", first)]
+    wanted = [explanation.score(name)[strongest] for name in ("linear", "value", "importance", "removal")]
+    np.testing.assert_allclose(numbers, wanted, atol=0.005)
+    assert first.count("±0.12") == 4
+
+
+def test_bars_lie_on_the_side_of_their_sign():
+    explanation = single_score("a b c")
+    bars = {row.split()[1]: re.search(r"([█▌▐ ]{6})│([█▌▐ ]{6})", row) for row in rows(shown(explanation))}
+    sides = {name: (found[1].strip(), found[2].strip()) for name, found in bars.items() if found}
+    assert sides == {"a": ("██████", ""), "b": ("", ""), "c": ("", "██████")}
+
+
+def test_marks_in_the_text_follow_sign_and_size():
+    explanation = single_score("bad so good")
+    assert "bad⁻⁻⁻⁻ so good⁺⁺⁺⁺" in shown(explanation)
+
+
+def test_colour_is_used_where_there_is_some():
+    text = shown(single_score("bad so good"), colour=True)
+    assert "48;2;154;52;18mbad" in text
+    assert "48;2;30;58;138mgood" in text
+    assert "⁺⁺" not in text
+
+
+def test_the_strongest_tokens_or_all_in_order():
+    explanation = slalom_explanation(LONG)
+    few = rows(shown(explanation))
+    sizes = [abs(explanation.linear[int(row.split()[0])]) for row in few]
+    assert len(few) == TOP
+    assert sizes == sorted(np.abs(explanation.linear), reverse=True)[:TOP]
+    assert f"the {TOP} strongest of 40 tokens" in shown(explanation)
+    every = rows(shown(explanation, every_token=True))
+    assert [int(row.split()[0]) for row in every] == list(range(40))
+
+
+@pytest.mark.parametrize("width", [30, 40, 60, 80, 200])
+def test_lines_keep_to_the_width(width: int):
+    text = shown(slalom_explanation(REVIEW), width=width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    assert "linear" in text
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("colour", [False, True])
+def test_hostile_text_is_shown_and_not_obeyed(kind: str, colour: bool):
+    out = shown(hostile_explanation(HOSTILE[kind]), width=400, colour=colour)
+    ours = re.sub(r"\x1b\[[0-9;]*m", "", out) if colour else out
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]", ours)
+    if kind == "rich":
+        assert ours.count("[red]stop[/red]") >= 5
+    if kind == "escape":
+        assert "\x1b[31m" not in out
+
+
+def test_cut_text_is_struck_out_in_colour():
+    kept = replace(tokens_of("one two"), text="one two three", cut=8)
+    assert re.search(r"\x1b\[2;9mthree", shown(slalom_explanation(tokens=kept), colour=True))
+
+
+def test_methods_with_one_score():
+    text = shown(single_score())
+    assert "by occlusion" in text
+    assert "attribution" in text
+    assert "±" not in text
+    assert "does not measure" in text
+
+
+def test_every_class_is_shown():
+    both = slalom_explanation(classes={"positive": slalom_explanation(target="positive")})
+    text = shown(both)
+    assert "the same for positive" in text
+    assert "explaining  positive" in text
+    assert text.count("512 queries") == 1
+
+
+def test_a_terminal_that_knows_ascii_only():
+    out = shown(slalom_explanation(settings={}, fidelity={}), encoding="utf-8")
+    assert "█" in out
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="replace")
+    show(single_score("bad so good"), Console(file=stream, width=80, color_system=None))
+    stream.seek(0)
+    text = stream.read()
+    assert "bad(----) so good(++++)" in text
+    assert "######|" in text
+
+
+def test_scores_that_are_not_numbers():
+    n = len(slalom_explanation())
+    text = shown(
+        slalom_explanation(
+            scores={"linear": np.full(n, np.nan)}, stderr={"linear": np.full(n, np.inf)}, surrogate=None
+        )
+    )
+    assert "n/a ±∞" in text
