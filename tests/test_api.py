@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import slalom
-from handmade import REVIEW, install_leave_one_out
+import slalom.explainers
+from handmade import REVIEW, more_methods
 from slalom.api import Explainer, explain
 from slalom.errors import InputError, ModelError, SlalomWarning
 from slalom.explainers import Method, check_options, load, methods, names, options
@@ -36,7 +37,7 @@ def three_ways(texts: list[Any]) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def _method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    install_leave_one_out(tmp_path, monkeypatch)
+    monkeypatch.setattr(slalom.explainers, "__path__", more_methods(tmp_path))
 
 
 @pytest.fixture
@@ -78,7 +79,7 @@ def test_what_the_api_adds(explainer: Explainer):
         "scale": 2.0,
     }
     assert settings["versions"]["slalom-xai"] == slalom.__version__
-    assert settings["noise"] == np.random.default_rng(3).integers(100)
+    assert settings["drawn"] == np.random.default_rng(3).integers(100)
     n = len(explanation)
     assert explanation.cost.queries == n + 1
     assert explanation.cost.tokens == n + n * (n - 1)

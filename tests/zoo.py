@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import torch
@@ -34,7 +34,7 @@ DECODERS = ("gpt2", "llama", "qwen2", "bloom", "mamba")
 KINDS = ENCODERS + DECODERS
 
 
-@lru_cache(maxsize=None)
+@cache
 def _trained(family: str) -> str:
     return _TRAIN[family]().to_str()
 
@@ -128,7 +128,8 @@ def _bert_tokenizer(family: str, types: bool = True) -> PreTrainedTokenizerFast:
 def _roberta_tokenizer(family: str) -> PreTrainedTokenizerFast:
     tokenizer = _framed(family, "<s> $A </s>", "<s> $A </s> </s> $B </s>")
     if family.startswith("bytes"):
-        end, start = (("</s>", tokenizer.token_to_id("</s>")), ("<s>", tokenizer.token_to_id("<s>")))
+        end: Any = ("</s>", tokenizer.token_to_id("</s>"))
+        start: Any = ("<s>", tokenizer.token_to_id("<s>"))
         tokenizer.post_processor = processors.RobertaProcessing(  # pyright: ignore
             end, start, trim_offsets=True, add_prefix_space=False
         )
@@ -201,7 +202,9 @@ _CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def tiny(kind: str, num_labels: int = 2, seed: int = 0, **options: Any) -> tuple[Any, PreTrainedTokenizerFast]:
+def tiny(
+    kind: str, num_labels: int = 2, seed: int = 0, **options: Any
+) -> tuple[Any, PreTrainedTokenizerFast]:
     """A random sequence classifier of the given kind and its tokenizer; `options` go into the config."""
     own = tokenizer(kind)
     name, config = _CONFIGS[kind]

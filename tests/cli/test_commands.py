@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from handmade import HOSTILE, REVIEW, install_leave_one_out, slalom_explanation
+import slalom.explainers
+from handmade import HOSTILE, REVIEW, more_methods, slalom_explanation
 from slalom import Explanation
 from slalom.cli import app
 from slalom.cli.run import guarded, say
@@ -34,8 +35,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "methods").mkdir()
-    install_leave_one_out(tmp_path / "methods", monkeypatch)
+    monkeypatch.setattr(slalom.explainers, "__path__", more_methods())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("TERM", "dumb")
@@ -117,7 +117,7 @@ def test_files_are_written_and_shown_again(model: str):
     page = run("show", "a.json", "--html", "b.html", "--quiet")
     assert page.stderr == ""
     assert Path("b.html").read_bytes() == Path("a.html").read_bytes()
-    assert sorted(path.name for path in Path().iterdir()) == ["a.html", "a.json", "b.html", "methods"]
+    assert sorted(path.name for path in Path().iterdir()) == ["a.html", "a.json", "b.html"]
 
 
 def test_show_another_label():

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import zoo
 from tokenizers import processors
 from transformers import ByT5Tokenizer, CanineTokenizer
 
+import zoo
 from slalom.errors import InputError, ModelError, SlalomWarning
 from slalom.models.encode import encode, tokenizer_limit
 from slalom.models.frame import assemble
@@ -25,7 +25,6 @@ def sequence(tokens: Tokens) -> tuple[list[int], list[int]]:
 
 def test_pieces_of_one_character_share_it():
     tokens = encode(zoo.tokenizer("gpt2"), "a 😀 b")
-    assert tokens.strings == ("a", "Ġ", "😀", "😀", "😀", "😀", "Ġ", "b") or tokens.strings[-1] == "b"
     places = tokens.spans[[i for i, s in enumerate(tokens.strings) if s == "😀"]].tolist()
     assert places == [[2, 3], [3, 3], [3, 3], [3, 3]]
     assert tokens.joined().strings == ("a", "😀", "b")
@@ -73,30 +72,21 @@ def test_alignment_lets_unknown_tokens_share_the_gap():
 
 
 def test_a_tokenizer_that_does_not_keep_a_text_together():
-    class Rewriting(CanineTokenizer):
+    class Rewriting(ByT5Tokenizer):
         def build_inputs_with_special_tokens(self, token_ids_0: Any, token_ids_1: Any = None) -> Any:
-            return [self.cls_token_id, *reversed(token_ids_0)]
+            return [*reversed(token_ids_0), self.eos_token_id]
 
-    tokenizer = Rewriting()
-    if tokenizer("ab")["input_ids"] == CanineTokenizer()("ab")["input_ids"]:
-        pytest.skip("this version of transformers builds the input elsewhere")
     with pytest.raises(ModelError, match="together"):
-        encode(tokenizer, "abc")
+        encode(Rewriting(), "abc")
 
 
-@pytest.mark.parametrize(
-    ("pair", "message"),
-    [("[CLS] $B:1 [SEP] $A [SEP]", "before the first"), ("[CLS] $A [SEP] $B:1 $A [SEP]", "between the tokens")],
-)
-def test_unusual_templates_are_refused(pair: str, message: str):
+def test_a_template_with_the_second_text_first_is_refused():
     tokenizer = zoo.tokenizer("bert")
     special = [(name, tokenizer.convert_tokens_to_ids(name)) for name in ("[CLS]", "[SEP]")]
-    try:
-        template = processors.TemplateProcessing(single="[CLS] $A [SEP]", pair=pair, special_tokens=special)
-    except ValueError:
-        pytest.skip("the tokenizers library refuses this template itself")
-    tokenizer.backend_tokenizer.post_processor = template  # pyright: ignore
-    with pytest.raises(ModelError, match=message):
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(  # pyright: ignore
+        single="[CLS] $A [SEP]", pair="[CLS] $B:1 [SEP] $A [SEP]", special_tokens=special
+    )
+    with pytest.raises(ModelError, match="before the first"):
         encode(tokenizer, ("the food", "was great"))
 
 

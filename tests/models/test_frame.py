@@ -146,7 +146,7 @@ def test_queries_about_another_text_are_refused(queries: Perturbations):
 
 
 def test_tokens_of_another_model_are_refused():
-    bare = Tokens("a", ("a",), np.array([[0, 1]]), ((0,),), np.zeros(1), np.zeros(1))
+    bare = Tokens("a", ("a",), np.array([[0, 1]]), ((0,),), np.zeros(1, np.int64), np.zeros(1, np.int64))
     with pytest.raises(InputError, match="another kind of model"):
         assemble(bare, from_rows([[0]], 1))
 

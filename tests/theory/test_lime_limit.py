@@ -50,7 +50,7 @@ def test_masking_equals_the_model_with_unknown_words(kind: dict[str, Any]) -> No
     words = TEXT.split()
     names = list(dict.fromkeys(words))
     assert [words[i - 1] for i in document.first] == names
-    for keep in np.random.default_rng(0).integers(0, 2, size=(20, len(names))):
+    for keep in np.random.default_rng(0).integers(0, 2, size=(20, len(names))).astype(float):
         gone = {name for name, stays in zip(names, keep, strict=True) if not stays}
         batch = tokenizer(" ".join(UNK if word in gone else word for word in words), return_tensors="pt")
         with torch.no_grad():
@@ -61,7 +61,7 @@ def test_masking_equals_the_model_with_unknown_words(kind: dict[str, Any]) -> No
 def test_one_head_of_a_masked_document_is_that_head() -> None:
     model, tokenizer = make()
     document = masked(layer(model), ids_of(tokenizer, TEXT))
-    keep = np.random.default_rng(0).integers(0, 2, size=(5, document.size))
+    keep = np.random.default_rng(0).integers(0, 2, size=(5, document.size)).astype(float)
     heads = [document.head(k).outputs(keep) for k in range(3)]
     np.testing.assert_allclose(np.mean(heads, axis=0), document.outputs(keep), atol=1e-14)
 
@@ -128,7 +128,9 @@ def test_where_the_filling_outweighs_the_text_the_factor_is_one_not_three_halves
     linear function back as it is. With equal weights it is linear for every T."""
     short = random_document(30, fixed=1e6)
     truth = lime_limit.least_squares(short)
-    np.testing.assert_allclose(lime_limit.mean_field(short), truth, rtol=1e-3, atol=1e-3 * np.abs(truth).max())
+    np.testing.assert_allclose(
+        lime_limit.mean_field(short), truth, rtol=1e-3, atol=1e-3 * np.abs(truth).max()
+    )
     flat = random_document(30, spread=0.0)
     truth = lime_limit.least_squares(flat)
     np.testing.assert_allclose(lime_limit.three_halves(flat), 1.5 * truth, atol=1e-12)
@@ -139,12 +141,14 @@ def test_the_mean_field_error_falls_like_one_over_d() -> None:
     errors = []
     for d in (20, 80, 240):
         cases = [random_document(d, heads=1, seed=seed) for seed in range(5)]
-        errors.append(np.mean([relative(lime_limit.mean_field(c), lime_limit.least_squares(c)) for c in cases]))
+        errors.append(
+            np.mean([relative(lime_limit.mean_field(c), lime_limit.least_squares(c)) for c in cases])
+        )
     assert errors[0] > 2.5 * errors[1] > 2.5 * 2 * errors[2]
 
 
 def test_lime_itself_agrees_within_its_sampling_error_for_99_words() -> None:
-    """Eight runs of the `lime` package (masking by <UNK>, bandwidth far beyond the largest distance of 100)."""
+    """Eight runs of the `lime` package (masking by <UNK>; the largest distance is 100, the bandwidth 10⁶)."""
     words = tuple(f"w{i}" for i in range(99))
     model, tokenizer = make(words, max_position_embeddings=100, num_attention_heads=6, seed=3)
     document = masked(layer(model), ids_of(tokenizer, " ".join(words)))
@@ -160,7 +164,7 @@ def test_lime_itself_agrees_within_its_sampling_error_for_99_words() -> None:
     runs = []
     for seed in range(8):
         explainer = LimeTextExplainer(
-            kernel_width=1e6, mask_string=UNK, bow=False, split_expression=r"\s+", random_state=seed,
+            kernel_width=10**6, mask_string=UNK, bow=False, split_expression=r"\s+", random_state=seed,
             feature_selection="none",
         )  # fmt: skip
         explanation = explainer.explain_instance(
@@ -183,9 +187,7 @@ def test_the_lemmas_against_enumeration(n: int, s: int, kept: int) -> None:
     rng = np.random.default_rng(n)
     a, b = rng.normal(size=n), rng.normal(size=n)
     others = [i for i in range(n) if i != kept]
-    sums = [
-        sum(b[i] if i in gone else a[i] for i in range(n)) for gone in map(set, combinations(others, s))
-    ]
+    sums = [sum(b[i] if i in gone else a[i] for i in range(n)) for gone in map(set, combinations(others, s))]
     assert lime_limit.expected_sum(a, b, s, kept) == pytest.approx(np.mean(sums), abs=1e-13)
     assert lime_limit.variance_sum(a, b, s, kept) == pytest.approx(np.var(sums), abs=1e-13)
 

@@ -9,7 +9,10 @@ from transformers import PreTrainedTokenizerFast
 
 from slalom.theory.attention_layer import AttentionLayer, AttentionLayerConfig, word_tokenizer
 
-WORDS = tuple("the a film is was good bad great plot cast with not very dull of it".split())
+WORDS = (
+    *("the", "a", "film", "is", "was", "plot", "cast", "with", "of", "it"),
+    *("good", "bad", "great", "dull", "not", "very"),
+)
 
 
 def make(

@@ -73,6 +73,16 @@ def test_colour_is_used_where_there_is_some():
     assert "⁺⁺" not in text
 
 
+def test_sixteen_colours_still_tell_the_signs_apart():
+    stream = io.StringIO()
+    show(
+        single_score("bad a b c good"),
+        Console(file=stream, force_terminal=True, color_system="standard", width=80),
+    )
+    styles = dict(re.findall(r"\x1b\[([\d;]+)m(bad|a|c|good)\x1b", stream.getvalue()[:600])[::-1])
+    assert styles == {"1;30;43": "bad", "1;33": "a", "1;34": "c", "1;37;44": "good"}
+
+
 def test_the_strongest_tokens_or_all_in_order():
     explanation = slalom_explanation(LONG)
     few = rows(shown(explanation))

@@ -47,10 +47,10 @@ def open_model(
         raise InputError("device is for models that are loaded here; move the model itself before giving it")
     if isinstance(model, Model):
         return _as_it_is(model, tokenizer, options)
-    if _is_module(getattr(model, "model", None)) and getattr(model, "tokenizer", None) is not None:
-        return _from_module(model.model, model.tokenizer if tokenizer is None else tokenizer, options)
     if _is_module(model):
         return _from_module(model, tokenizer, options)
+    if _is_module(getattr(model, "model", None)) and getattr(model, "tokenizer", None) is not None:
+        return _from_module(model.model, model.tokenizer if tokenizer is None else tokenizer, options)
     if callable(model):
         return _from_function(model, tokenizer, options)
     raise InputError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from slalom.errors import InputError, ModelError
 from slalom.models.cut import Encoded, cut_to
-from slalom.models.frame import Frame
+from slalom.models.frame import Frame, Three
 from slalom.models.protocol import Text
 from slalom.models.readable import align, readable
 from slalom.models.texts import Explain, Span, check_text, join_texts, word_numbers
@@ -84,22 +84,25 @@ def _encoded(ids: list[int], types: list[int] | None, owner: list[int], spans: l
 
 def _frame(encoded: Encoded, own: dict[int, IntArray], limit: int | None) -> Frame:
     """Everything around the explained tokens; where the slots are is found, not assumed."""
-    first, second = (_slot(own.get(side, ())) for side in (0, 1))
+    first, second = (_slot(own.get(side)) for side in (0, 1))
     if first is None and second is not None:
         first = (second[0], second[0])
     first = first or (0, 0)
     second = second or (len(encoded.ids), len(encoded.ids))
     if first[1] > second[0]:
         raise ModelError("the tokenizer puts the second text of a pair before the first; not supported")
-    parts = slice(0, first[0]), slice(first[1], second[0]), slice(second[1], None)
-    fixed, types = (tuple(array[part] for part in parts) for array in (encoded.ids, encoded.types))
-    slots = tuple(int(encoded.types[low]) if low < high else 0 for low, high in (first, second))
-    return Frame(fixed, types, slots, limit)  # pyright: ignore[reportArgumentType]
+    slots = [int(encoded.types[low]) if low < high else 0 for low, high in (first, second)]
+    return Frame(
+        _around(encoded.ids, first, second),
+        _around(encoded.types, first, second),
+        (slots[0], slots[1]),
+        limit,
+    )
 
 
-def _slot(places: IntArray | tuple[()]) -> Span | None:
-    if len(places) == 0:
-        return None
-    if places[-1] - places[0] + 1 != len(places):
-        raise ModelError("the tokenizer puts special tokens between the tokens of a text; not supported")
-    return int(places[0]), int(places[-1]) + 1
+def _around(array: IntArray, first: Span, second: Span) -> Three:
+    return array[: first[0]], array[first[1] : second[0]], array[second[1] :]
+
+
+def _slot(places: IntArray | None) -> Span | None:
+    return None if places is None or len(places) == 0 else (int(places[0]), int(places[-1]) + 1)

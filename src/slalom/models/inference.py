@@ -133,7 +133,7 @@ def _to_array(output: Any, count: int) -> FloatArray:
             f"the model returned logits of shape {tuple(logits.shape)} for {count} sequences where "
             f"({count}, labels) was expected; give a sequence classification model"
         )
-    return logits.detach().to("cpu", torch.float64).reshape(count, -1).numpy()
+    return logits.detach().cpu().double().reshape(count, -1).numpy()
 
 
 def _is_out_of_memory(error: Exception) -> bool:

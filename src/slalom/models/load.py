@@ -40,9 +40,13 @@ def load_tokenizer(source: str | Path) -> Any:
     where = resolve(source)
     with _quiet():
         try:
-            return AutoTokenizer.from_pretrained(where, local_files_only=Path(where).is_dir())
+            tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=Path(where).is_dir())
         except Exception as error:
             raise ModelError(f"no tokenizer could be loaded from {source}: {_first_line(error)}") from error
+    # Where there are no files, transformers makes up a tokenizer that knows its special tokens only.
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise ModelError(f"no tokenizer could be loaded from {source}: it holds no vocabulary")
+    return tokenizer
 
 
 def resolve(source: str | Path) -> str:
@@ -80,12 +84,11 @@ def _load_module(where: str, source: str | Path) -> nn.Module:
 
 
 def _own_class(config: Any) -> Any:
+    if config.model_type != "mamba" or "MambaForSequenceClassification" not in (config.architectures or []):
+        return None
     from slalom.models.mamba import MambaForSequenceClassification
 
-    own = MambaForSequenceClassification.__name__
-    if config.model_type == "mamba" and own in (config.architectures or []):
-        return MambaForSequenceClassification
-    return None
+    return MambaForSequenceClassification
 
 
 def _explain_failure(where: str, source: str | Path, error: Exception) -> str:

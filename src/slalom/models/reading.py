@@ -136,6 +136,7 @@ def _describe(answers: Any, numbers: np.ndarray) -> str:
 
 
 def config_labels(config: Any, count: int) -> list[str]:
-    """The label names of a Hugging Face config."""
-    names: Mapping[Any, str] = getattr(config, "id2label", None) or {}
-    return [str(names.get(i, names.get(str(i), i))) for i in range(count)]
+    """The label names of a Hugging Face config, with their number where a name stands twice."""
+    given: Mapping[Any, str] = getattr(config, "id2label", None) or {}
+    names = [str(given.get(i, given.get(str(i), i))) for i in range(count)]
+    return [f"{name} ({i})" if names.count(name) > 1 else name for i, name in enumerate(names)]

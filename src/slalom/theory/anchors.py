@@ -1,10 +1,12 @@
 """Anchors on a masked document: the words that, left standing, keep the prediction whatever else is masked.
 
-`find_anchor` is the search of Ribeiro, Singh and Guestrin (2018): a beam of sets of words that grow by one word,
-compared by KL-LUCB, over any classifier of masks. Words outside the anchor are masked independently with
-probability 1/2, so an anchor of k words covers exactly 2^−k of the masks and the shortest one covers most.
+`find_anchor` is the search of Ribeiro, Singh and Guestrin (2018): a beam of sets of words that grow by one
+word, compared by KL-LUCB, over any classifier of masks. Words outside the anchor are masked independently
+with probability 1/2, so an anchor of k words covers exactly 2^−k of the masks and the shortest one covers
+most.
 
-On one head nothing need be sampled. Its denominator is positive, so the sign of f is the sign of a sum over words,
+On one head nothing need be sampled. Its denominator is positive, so the sign of f is the sign of a sum over
+words,
 
     f(z) > 0  ⇔  c + Σ_i z_i m_i > 0,   m_i = (gv)_i − (g_h v_h)_i
 
@@ -37,7 +39,7 @@ class Anchor:
 
     words: tuple[int, ...]
     precision: float
-    """The share of masks that leave these words and keep the prediction; exact, or estimated by `find_anchor`."""
+    """The share of the masks with these words that keep the prediction; `find_anchor` estimates it."""
     found: bool
     """Whether the precision reaches the threshold; otherwise this is the most precise set that was seen."""
     queries: int = 0
@@ -132,7 +134,11 @@ def _longer(bests: Iterable[_Candidate], size: int) -> list[_Candidate]:
 
 
 def _top(
-    candidates: list[_Candidate], ask: Callable[[_Candidate], None], count: int, tolerance: float, delta: float
+    candidates: list[_Candidate],
+    ask: Callable[[_Candidate], None],
+    count: int,
+    tolerance: float,
+    delta: float,
 ) -> list[_Candidate]:
     """KL-LUCB: the `count` most precise candidates, up to the tolerance, with probability 1 − delta."""
     for candidate in candidates:
@@ -153,7 +159,7 @@ def _top(
 
 
 def _bound(candidates: list[_Candidate], level: float, end: float) -> FloatArray:
-    """The precisions q between the estimates and `end` (0 or 1) with n·KL(estimate, q) = level, by bisection."""
+    """The q between each estimate and `end` (0 or 1) with n·KL(estimate, q) = level, by bisection."""
     asked = np.array([c.asked for c in candidates], dtype=float)
     p = np.array([c.held for c in candidates]) / asked
     inside, outside = p, np.full(len(p), end)
@@ -176,7 +182,9 @@ class Margins:
 def margins(document: Masked) -> Margins:
     """The vote of a document seen by a single head."""
     if len(document.fixed_mass) != 1:
-        raise InputError(f"only one head is a vote of its words; this document has {len(document.fixed_mass)} heads")
+        raise InputError(
+            f"only one head is a vote of its words; this document has {len(document.fixed_mass)} heads"
+        )
     kept = document.kept_sum[0] + document.offset * document.kept_mass[0]
     gone = document.gone_sum[0] + document.offset * document.gone_mass[0]
     base = float(document.fixed_sum[0] + document.offset * document.fixed_mass[0] + gone.sum())
@@ -185,7 +193,7 @@ def margins(document: Masked) -> Margins:
 
 
 def precision(vote: Margins, words: Iterable[int]) -> float:
-    """The exact precision of an anchor: the share of the 2^(d − k) masks of the other words that keep the prediction."""
+    """The exact precision of an anchor: the share of masks of the other words that keep the prediction."""
     held = np.zeros(len(vote.margins), dtype=bool)
     held[list(words)] = True
     free = vote.margins[~held]

@@ -1,4 +1,4 @@
-"""The one-layer multi-head attention classifier of Lopardo, Precioso and Garreau (maths 5), as a Hugging Face model.
+"""The one-layer attention classifier of Lopardo, Precioso and Garreau (maths 5), as a Hugging Face model.
 
     f = (1/K) Σ_heads W_ℓ Σ_t α_t W_v e_t,   α = softmax_t(q·k_t/√d_att),   q asked by [CLS], the first token
 
@@ -40,8 +40,8 @@ class AttentionLayerConfig(PretrainedConfig):
     """Sizes and options of an `AttentionLayer`; the defaults are the paper's.
 
     positions: add sinusoidal positions to the embeddings.
-    pad_to_max: fill every text with <UNK> up to `max_position_embeddings`, as the paper does; the filling takes
-        part in the attention. Otherwise a text is as long as it is, and padding of batches is masked.
+    pad_to_max: fill every text with <UNK> up to `max_position_embeddings`, as the paper does; the filling
+        takes part in the attention. Otherwise a text is as long as it is, and padding of batches is masked.
     read_out: the attention that [CLS] gets ("cls"), or that of all positions, averaged ("mean").
     skip: add the embedding itself to what is read, with weights of its own.
     """
@@ -74,7 +74,12 @@ class AttentionLayerConfig(PretrainedConfig):
         self.skip = skip
         if read_out not in ("cls", "mean"):
             raise InputError(f"read_out must be 'cls' or 'mean'; got {read_out!r}")
-        for name, i in (("pad_token_id", 0), ("unk_token_id", 1), ("cls_token_id", 2), ("num_hidden_layers", 1)):
+        for name, i in (
+            ("pad_token_id", 0),
+            ("unk_token_id", 1),
+            ("cls_token_id", 2),
+            ("num_hidden_layers", 1),
+        ):
             kwargs.setdefault(name, i)
         super().__init__(**kwargs)
 
@@ -127,7 +132,7 @@ class AttentionLayer(PreTrainedModel):
         logits = torch.stack([torch.zeros_like(f), f], dim=-1)
         output = SequenceClassifierOutput(
             loss=None if labels is None else nn.functional.cross_entropy(logits, labels),  # type: ignore[arg-type]
-            logits=logits,
+            logits=logits,  # type: ignore[arg-type]
             attentions=(attention,) if output_attentions else None,  # type: ignore[arg-type]
         )
         return output if return_dict in (None, True) else output.to_tuple()
@@ -170,7 +175,7 @@ class AttentionLayer(PreTrainedModel):
 
 
 def sinusoids(length: int, width: int, period: int) -> Tensor:
-    """(length, width) positions: coordinates 2i − 1 and 2i of position t are sin and cos of t / period^(2i/width)."""
+    """(length, width): coordinates 2i − 1 and 2i of position t are sin and cos of t / period^(2i/width)."""
     t = torch.arange(1, length + 1, dtype=torch.float64)[:, None]
     pair = torch.arange(2, width + 2, 2, dtype=torch.float64)
     angle = t / period ** (pair / width)
@@ -183,7 +188,7 @@ AutoModelForSequenceClassification.register(AttentionLayerConfig, AttentionLayer
 
 
 def word_tokenizer(words: Sequence[str], max_length: int = 256) -> PreTrainedTokenizerFast:
-    """A tokenizer over whole words in lower case, with [CLS] before every text and <UNK> for all other words."""
+    """A tokenizer over whole words in lower case: [CLS] before every text, <UNK> for all other words."""
     names = [*SPECIAL, *words]
     if len(set(names)) != len(names):
         raise InputError(f"words must be distinct and none of {', '.join(SPECIAL)}")

@@ -1,7 +1,7 @@
 """The gradient of the one-layer classifier at every position, in closed form (maths 5), and how it is read.
 
-The theorem gives ∇_{e_t} f for one head that [CLS] reads. Written for readers r with weights ρ_r it covers the
-[CLS] read-out (ρ = 1 at [CLS]), the average over positions, and the skip connection w:
+The theorem gives ∇_{e_t} f for one head that [CLS] reads. Written for readers r with weights ρ_r it covers
+the [CLS] read-out (ρ = 1 at [CLS]), the average over positions, and the skip connection w:
 
     ∇_{e_t} f = Σ_r ρ_r α_rt { W_vᵀW_ℓᵀ + W_ℓ (v_t − ṽ_r) W_kᵀ q_r / √d_att }         as a key and a value
               + ρ_t Σ_u α_tu W_ℓ (v_u − ṽ_t) W_qᵀ k_u / √d_att                          as the one who asks

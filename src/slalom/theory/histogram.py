@@ -1,9 +1,10 @@
 """The histogram task (Weiss et al. 2021; Cui et al. 2024): attention weights alone do not explain.
 
-At every position of a sequence the layer must say how often that position's token occurs. One attention layer with
-tied weights (keys are queries) and a small network behind it solve the task in two ways: attending to equal tokens,
-or attending by position alone, in a pattern that is the same whatever the sequence says. Each kind is found by
-training with the other half of the attention's weights frozen at zero, and stays when all are let go.
+At every position of a sequence the layer must say how often that position's token occurs. One attention
+layer with tied weights (keys are queries) and a small network behind it solve the task in two ways:
+attending to equal tokens, or attending by position alone, in a pattern that is the same whatever the
+sequence says. Each kind is found by training with the other half of the attention's weights frozen at zero,
+and stays when all are let go.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ Kind = Literal["semantic", "positional"]
 class Counter(nn.Module):
     """One tied attention layer over (token, position) in orthogonal coordinates, and a two-layer network.
 
-    A = softmax(X M Mᵀ Xᵀ), counts = network(A X); the first rows of M are the tokens', the others the positions'.
+    A = softmax(X M Mᵀ Xᵀ), counts = network(A X); M has rows for tokens, then rows for positions.
     """
+
+    free: Tensor
+    """(V + L, 1) 1 where a row of M may move."""
 
     def __init__(self, vocabulary: int, length: int, rank: int, hidden: int, kind: Kind):
         super().__init__()
@@ -33,9 +37,9 @@ class Counter(nn.Module):
         self.tied = nn.Parameter(torch.randn(width, rank) * rank**-0.5)
         self.network = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, length))
         semantic = torch.arange(width) < vocabulary
-        self.register_buffer("open", (semantic if kind == "semantic" else ~semantic)[:, None].float())
+        self.register_buffer("free", (semantic if kind == "semantic" else ~semantic)[:, None].float())
         with torch.no_grad():
-            self.tied *= self.open
+            self.tied *= self.free
 
     def inputs(self, tokens: Tensor) -> Tensor:
         """(B, L, V + L) the token and the position of every place, one-hot."""
@@ -44,7 +48,7 @@ class Counter(nn.Module):
 
     def attention(self, tokens: Tensor) -> Tensor:
         """(B, L, L)"""
-        projected = self.inputs(tokens) @ (self.tied * self.open)
+        projected = self.inputs(tokens) @ (self.tied * self.free)
         return (projected @ projected.transpose(1, 2)).softmax(dim=-1)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -55,7 +59,7 @@ class Counter(nn.Module):
         """Let all weights of the attention move, starting a little away from zero."""
         with torch.no_grad():
             self.tied += 1e-3 * torch.randn_like(self.tied)
-            self.open.fill_(1.0)
+            self.free.fill_(1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +71,9 @@ class Solution:
     accuracy: float
     """Of the counts on fresh sequences."""
     same_token: float
-    """Mean attention on other places with the same token, over that on places with another one: 1 says nothing."""
+    """Mean attention on other places with the same token, over that on places with another."""
     content: float
-    """The share of the attention's variance that depends on what the sequence says: 0 is the same pattern always."""
+    """The share of the attention's variance that depends on what the sequence says; 0: always one pattern."""
 
 
 def counts(tokens: Tensor) -> Tensor:
@@ -88,7 +92,7 @@ def solve(
     after: int = 300,
     seed: int = 0,
 ) -> Solution:
-    """Train a counter of one kind, release its attention, train it `after` more steps by plain descent, look at it."""
+    """Train a counter of one kind, release its attention, descend `after` more steps, and look at it."""
     if kind not in ("semantic", "positional"):
         raise InputError(f"a solution is 'semantic' or 'positional'; got {kind!r}")
     with torch.random.fork_rng(devices=[]):

@@ -39,6 +39,8 @@ class Layer:
     mean_read_out: bool
     unknown: int
     """The id of <UNK>."""
+    cls: int
+    """The id of [CLS]."""
 
     @property
     def scale(self) -> float:
@@ -52,7 +54,9 @@ class Layer:
         if ids.ndim != 1 or len(ids) == 0:
             raise InputError(f"one sequence of ids is needed, [CLS] first; got shape {ids.shape}")
         if len(ids) > limit and (self.has_positions or self.pad_to_max):
-            raise InputError(f"the layer has {limit} positions, but a sequence of {len(ids)} was given; cut it")
+            raise InputError(
+                f"the layer has {limit} positions, but a sequence of {len(ids)} was given; cut it"
+            )
         if self.pad_to_max:
             ids = np.r_[ids, np.full(limit - len(ids), self.unknown)]
         e = self.embedding[ids]
@@ -79,6 +83,7 @@ def layer(model: AttentionLayer) -> Layer:
         pad_to_max=config.pad_to_max,
         mean_read_out=config.read_out == "mean",
         unknown=int(config.unk_token_id),
+        cls=int(config.cls_token_id),
     )
 
 

@@ -3,11 +3,13 @@
 LIME masks s words, s uniform on 1 … d, the set S uniform given s, and regresses f on the presence z of the d
 words with an intercept. With π = 1 its limit is ordinary least squares, and by symmetry that is
 
-    β_j = β̄ + 3 (d − 1)/(d + 1) (E_j − Ē),   E_j = E[f | j ∉ S],   β̄ = Cov(|z|, f) / Var(|z|),   Var(|z|) = (d² − 1)/12
+    β_j = β̄ + 3 (d − 1)/(d + 1) (E_j − Ē),   E_j = E[f | j ∉ S]
+    β̄ = Cov(|z|, f) / Var(|z|),   Var(|z|) = (d² − 1)/12
 
-`least_squares` is this, exact for every d. `mardaoui_garreau` is the published large-d form 3 (E_j − Ē), which loses
-the mean of the coefficients; `three_halves` the published approximation for this layer; `mean_field` a better one.
-All start from conditional expectations that are computed exactly, in polynomial time, by `expectations`.
+`least_squares` is this, exact for every d. `mardaoui_garreau` is the published large-d form 3 (E_j − Ē),
+which loses the mean of the coefficients; `three_halves` the published approximation for this layer;
+`mean_field` a better one. The first two start from conditional expectations that `expectations` computes
+exactly, in polynomial time.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from slalom.errors import InputError
 from slalom.theory.masking import Masked
 from slalom.tokens import FloatArray
 
-# Trapezoidal step in log t: 1/G = ∫ e^{−tG} dt then has relative error 2 |Γ(1 + 2πi/step)| ≈ exp(−π²/step) = 5e-15.
+# Trapezoidal step in log t: ∫ e^{−tG} dt = 1/G then errs by 2 |Γ(1 + 2πi/step)| / G,
+# about exp(−π²/step) = 5e-15.
 _STEP = 0.3
 _DIGITS = 36.0
 _CHUNK = 1 << 20
@@ -43,15 +46,16 @@ def mardaoui_garreau(document: Masked) -> FloatArray:
 
 
 def three_halves(document: Masked) -> FloatArray:
-    """(d,) the theorem of Lopardo, Precioso and Garreau: (3/2) W_ℓ (α_t v_t − α_h,t v_h,t), summed over a word."""
+    """(d,) the theorem of Lopardo, Precioso and Garreau: (3/2) W_ℓ (α_t v_t − α_h,t v_h,t)."""
     kept = document.kept_sum / (document.fixed_mass + document.kept_mass.sum(axis=1))[:, None]
     gone = document.gone_sum / (document.fixed_mass + document.gone_mass.sum(axis=1))[:, None]
     return 1.5 * (kept - gone).mean(axis=0)
 
 
 def mean_field(document: Masked) -> FloatArray:
-    """(d,) what is left of `least_squares` when a share p of all words is masked and numerators and denominators
-    are replaced by their expectations N(p), D(p); the error is of the order 1/d:
+    """(d,) `least_squares` up to an error of the order 1/d.
+
+    Where a share p of the words is masked, numerator and denominator are near their expectations N(p), D(p):
 
         β_j ≈ 6 ∫_0^1 p (1 − p) {(gv)_j − (g_h v_h)_j − N/D (g_j − g_h,j)} / D dp
     """
@@ -66,10 +70,12 @@ def mean_field(document: Masked) -> FloatArray:
 
 
 def expectations(document: Masked) -> tuple[FloatArray, float]:
-    """(d,) E[f | j ∉ S] and E[f] under LIME's sampling, exact up to rounding, in O(d) per node of a quadrature."""
+    """(d,) E[f | j ∉ S] and E[f] under LIME's sampling, exact up to rounding."""
     d = document.size
     if d < 2:
-        raise InputError("LIME masks at least one word and needs another one to stand: give two words or more")
+        raise InputError(
+            "LIME masks at least one word and needs another one to stand: give two words or more"
+        )
     inside, mean = np.zeros(d), 0.0
     for k in range(len(document.fixed_mass)):
         own, all_words = _one_head(document.head(k))
@@ -82,7 +88,7 @@ def expectations(document: Masked) -> tuple[FloatArray, float]:
 
 
 def _one_head(head: Masked) -> tuple[FloatArray, float]:
-    """(d,) E[f 1(j ∉ S)] and E[f] with |S| uniform on 0 … d: every word masked with probability p, p uniform."""
+    """(d,) E[f 1(j ∉ S)] and E[f] with |S| uniform on 0 … d: masked with probability p, p uniform."""
     g, gv, g_h, gv_h = head.kept_mass[0], head.kept_sum[0], head.gone_mass[0], head.gone_sum[0]
     inside, mean = np.zeros(head.size), 0.0
     # The integrand is a polynomial of degree d in p: these nodes are exact.
@@ -101,7 +107,7 @@ def _one_head(head: Masked) -> tuple[FloatArray, float]:
 
 
 def _times(head: Masked, n_p: int) -> Iterator[FloatArray]:
-    """Nodes t of the integral of e^{−tG}, in chunks (T, 1, 1), for every G that some set of masked words gives."""
+    """Nodes t of ∫ e^{−tG} dt, in chunks (T, 1, 1), for every G that some set of masked words gives."""
     low = head.fixed_mass[0] + np.minimum(head.kept_mass, head.gone_mass).sum()
     high = head.fixed_mass[0] + np.maximum(head.kept_mass, head.gone_mass).sum()
     t = np.exp(np.arange(-_DIGITS - np.log(high), np.log(_DIGITS) - np.log(low) + _STEP, _STEP))
@@ -131,7 +137,7 @@ def _pair(a: FloatArray, b: FloatArray, s: int, kept: int) -> tuple[FloatArray, 
     a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     if a.shape != b.shape or a.ndim != 1 or len(a) < 2 or not 0 <= s < len(a) or not 0 <= kept < len(a):
         raise InputError(
-            f"two vectors of one length n ≥ 2, 0 ≤ s < n and 0 ≤ kept < n are needed; got {a.shape}, {b.shape}, "
-            f"s = {s}, kept = {kept}"
+            "two vectors of one length n ≥ 2, 0 ≤ s < n and 0 ≤ kept < n are needed; "
+            f"got {a.shape}, {b.shape}, s = {s}, kept = {kept}"
         )
     return a, b

@@ -1,9 +1,10 @@
 """The one-layer classifier as a function of which words are masked, as LIME and Anchors ask it (maths 5).
 
-Masking turns every occurrence of a word into <UNK> and leaves the query of [CLS] alone, so that each head is a
-quotient of two sums over words:
+Masking turns every occurrence of a word into <UNK> and leaves the query of [CLS] alone, so that each head is
+a quotient of two sums over words:
 
-    f(z) = (1/K) Σ_heads (Σ_i z_i (gv)_i + (1 − z_i) (g_h v_h)_i + (gv)_0) / (Σ_i z_i g_i + (1 − z_i) g_h,i + g_0)
+    f(z) = (1/K) Σ_heads N(z)/D(z)
+    N(z) = (gv)_0 + Σ_i z_i (gv)_i + (1 − z_i) (g_h v_h)_i,   D(z) = g_0 + Σ_i z_i g_i + (1 − z_i) g_h,i
 """
 
 from __future__ import annotations
@@ -59,13 +60,17 @@ class Masked:
         return Masked(*(part[one] for part in sums), offset=self.offset, first=self.first)
 
 
-def masked(weights: Layer, ids: Sequence[int] | IntArray, words: Sequence[int] | IntArray | None = None) -> Masked:
+def masked(
+    weights: Layer, ids: Sequence[int] | IntArray, words: Sequence[int] | IntArray | None = None
+) -> Masked:
     """The layer on a sequence of ids ([CLS] first) whose words can be masked.
 
     words: which word (0 … d − 1) each position behind [CLS] belongs to; by default equal ids are one word.
     """
     if weights.mean_read_out:
-        raise InputError("masking has a closed form for the [CLS] read-out only: other readers ask other questions")
+        raise InputError(
+            "masking has a closed form for the [CLS] read-out only: other readers ask other questions"
+        )
     ids = np.asarray(ids, dtype=np.int64)
     groups = _numbered(ids[1:]) if words is None else np.asarray(words, dtype=np.int64)
     d = int(groups.max(initial=-1)) + 1

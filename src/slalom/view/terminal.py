@@ -24,6 +24,11 @@ _SHADES = {
     1: ("black on #dbeafe", "black on #93c5fd", "white on #2563eb", "bold white on #1e3a8a"),
     -1: ("black on #ffedd5", "black on #fdba74", "black on #f97316", "bold white on #9a3412"),
 }
+_FEW_SHADES = {
+    1: ("blue", "bold blue", "white on blue", "bold white on blue"),
+    -1: ("yellow", "bold yellow", "black on yellow", "bold black on yellow"),
+}
+"""For terminals of 16 colours, where pale blue and pale orange would both become white."""
 _INK = {1: "blue", -1: "dark_orange3"}
 _STEPS = (0.1, 0.3, 0.55, 0.8)
 """Shares of the largest score from which a token gets the first to the fourth shade."""
@@ -84,6 +89,11 @@ def _coloured(console: Console) -> bool:
     return console.color_system is not None and not console.no_color
 
 
+def _shade(console: Console, sign: int, level: int) -> str:
+    many = console.color_system in ("truecolor", "256")
+    return (_SHADES if many else _FEW_SHADES)[sign][level - 1]
+
+
 def _level(share: float) -> int:
     return sum(abs(share) >= step for step in _STEPS)
 
@@ -103,7 +113,7 @@ def _text(explanation: Explanation, console: Console) -> Text:
         elif not run.positions or level == 0:
             text.append(shown)
         elif _coloured(console):
-            text.append(shown, style=_SHADES[_sign(share)][level - 1])
+            text.append(shown, style=_shade(console, _sign(share), level))
         else:
             text.append(shown + _marks(share, level, console))
     return text
@@ -120,8 +130,8 @@ def _legend(explanation: Explanation, console: Console) -> Text:
     if not _coloured(console):
         plus, minus = _marks(1, 1, console), _marks(-1, 1, console)
         return Text(f"{plus} speaks for {target}, {minus} against it; more signs, more weight")
-    legend = Text().append(" blue ", style=_SHADES[1][1]).append(f" speaks for {target}, ")
-    return legend.append(" orange ", style=_SHADES[-1][1]).append(" against it")
+    legend = Text().append(" blue ", style=_shade(console, 1, 3)).append(f" speaks for {target}, ")
+    return legend.append(" orange ", style=_shade(console, -1, 3)).append(" against it")
 
 
 def _table(explanation: Explanation, console: Console, every_token: bool) -> Table:

@@ -1,0 +1,35 @@
+"""Prop. 5.1 end to end: the planted transformer, asked through model access, gives its SLALOM back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from slalom.designs import short, singles
+from slalom.fit.exact import Group, fit
+from slalom.models import open_model
+from slalom.models.ask import Ask
+from slalom.models.target import Target
+from slalom.perturb import join
+from slalom.surrogate import Slalom
+from slalom.theory.planted import plant
+
+
+@pytest.mark.parametrize("d", [10, 100])
+@pytest.mark.parametrize("classes", [1, 3])
+def test_the_solver_recovers_the_planted_slalom(d: int, classes: int) -> None:
+    rng = np.random.default_rng(d + classes)
+    s, v = rng.normal(size=d), rng.normal(size=(d, classes))
+    model = open_model(*plant(s, v))
+    tokens = model.tokenize(" ".join(f"t{i}" for i in range(d)))
+    ask = Ask(model, tokens)
+    queries = join(
+        [singles(tokens.first, d), short(tokens.first, d, 3 * d, np.array([2, 3]), np.random.default_rng(0))]
+    )
+    signal = Target(1, model.labels, model.activation).signal(ask(queries))
+    found = fit([Group(queries.counts(tokens.inverse, d), signal)], background=False).surrogate
+    assert isinstance(found, Slalom)
+    np.testing.assert_allclose(found.importances, s - s.mean(), atol=1e-6)
+    want = v if classes == 1 else v - v.mean(axis=1, keepdims=True)
+    np.testing.assert_allclose(found.values, want, atol=1e-6)
+    assert ask.cost.queries == 4 * d
