@@ -103,16 +103,16 @@ def parse_args() -> argparse.Namespace:
     )
     add("--out", type=Path, default=root / "src/slalom/bundled", help="directory to write the model to")
     add("--vocabulary", type=int, default=10_000, help="size of the WordPiece vocabulary")
-    add("--hidden", type=int, default=192, help="hidden size; the intermediate size is four times as large")
+    add("--hidden", type=int, default=128, help="hidden size; the intermediate size is four times as large")
     add("--layers", type=int, default=2, help="number of transformer layers")
     add("--heads", type=int, default=4, help="number of attention heads")
     add("--dropout", type=float, default=0.1, help="hidden dropout")
     add("--token-dropout", type=float, default=0.15, help="share of tokens masked while classifying")
     add("--smoothing", type=float, default=0.05, help="label smoothing")
-    add("--mlm-epochs", type=float, default=4, help="passes of masked-language-model training")
-    add("--epochs", type=int, default=6, help="passes of classification")
+    add("--mlm-epochs", type=float, default=3, help="passes of masked-language-model training")
+    add("--epochs", type=int, default=5, help="passes of classification")
     add("--mlm-learning-rate", type=float, default=1e-3, help="peak learning rate before classification")
-    add("--learning-rate", type=float, default=5e-4, help="peak learning rate of classification")
+    add("--learning-rate", type=float, default=1e-3, help="peak learning rate of classification")
     add("--batch-size", type=int, default=32, help="texts per step")
     add("--seed", type=int, default=0, help="seed of everything random")
     return parser.parse_args()
@@ -186,7 +186,9 @@ class MaskedTrainer(Trainer):
         labels = inputs["labels"]
         hidden = model.bert(inputs["input_ids"], attention_mask=inputs["attention_mask"])[0]
         masked = labels != -100
-        loss = torch.nn.functional.cross_entropy(model.cls(hidden[masked]), labels[masked])
+        scores = model.cls(hidden[masked])
+        total = torch.nn.functional.cross_entropy(scores, labels[masked], reduction="sum")
+        loss = total / masked.sum().clamp(min=1)  # a batch of one-word phrases may have nothing masked
         return (loss, None) if return_outputs else loss
 
 

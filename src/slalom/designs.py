@@ -1,4 +1,7 @@
-"""Which perturbed copies of a text to ask about (maths 3d, 3e)."""
+"""Which perturbed copies of a text to ask about (maths 3d, 3e).
+
+No design asks the empty text: some models have no answer to it.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ def singles(first: IntArray, size: int) -> Perturbations:
     return Perturbations(first, np.arange(len(first) + 1), size)
 
 
-def short(first: IntArray, size: int, count: int, lengths: IntArray, rng: Rng) -> Perturbations:
+def short(first: IntArray, size: int, count: int, lengths: tuple[int, ...], rng: Rng) -> Perturbations:
     """`count` sequences of types with lengths drawn from `lengths`; every type stands in equally many."""
-    drawn = rng.choice(lengths, size=count)
+    drawn = rng.choice(np.array(lengths), size=count)
     return Perturbations(first[balanced(len(first), int(drawn.sum()), rng)], np.r_[0, np.cumsum(drawn)], size)
 
 
@@ -26,6 +29,22 @@ def balanced(n: int, count: int, rng: Rng) -> IntArray:
     rounds = -(-count // n)
     shuffled = rng.permuted(np.broadcast_to(np.arange(n), (rounds, n)), axis=1)
     return shuffled.ravel()[:count]
+
+
+def spans(n: int, count: int, longest: int, rng: Rng) -> Perturbations:
+    """Stretches of the text of 2 … longest neighbouring tokens."""
+    lengths = rng.integers(min(2, n), min(longest, n) + 1, size=count)
+    starts = (rng.random(count) * (n - lengths + 1)).astype(np.int64)
+    offsets = np.r_[0, np.cumsum(lengths)]
+    positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+    return Perturbations(positions, offsets, n)
+
+
+def scattered(n: int, count: int, longest: int, rng: Rng) -> Perturbations:
+    """Random tokens of the text in their order, as many as a log-uniform number of 4 … longest."""
+    low, high = min(4, max(n - 1, 1)), max(min(longest, n - 1), 1)
+    sizes = np.exp(rng.uniform(np.log(low), np.log(high + 1), size=count)).astype(np.int64)
+    return from_keep(_ranks(count, n, rng) < np.clip(sizes, 1, high)[:, None])
 
 
 def leave_one_out(n: int) -> Perturbations:
@@ -45,12 +64,15 @@ def blocks(n: int, size: int, covers: int, rng: Rng) -> Perturbations:
 def deletions(n: int, count: int, most: int, rng: Rng) -> Perturbations:
     """The text without k random tokens, k uniform in 0 … most (the paper's fidelity variant)."""
     k = rng.integers(0, min(most, n - 1) + 1, size=count)
-    ranks = rng.random((count, n)).argsort(axis=1).argsort(axis=1)
-    return from_keep(ranks >= k[:, None])
+    return from_keep(_ranks(count, n, rng) >= k[:, None])
 
 
 def subsets(n: int, count: int, rng: Rng) -> Perturbations:
     """The text without k random tokens, k uniform in 1 … n − 1 (LIME's sampling)."""
     k = rng.integers(1, max(n, 2), size=count)
-    ranks = rng.random((count, n)).argsort(axis=1).argsort(axis=1)
-    return from_keep(ranks >= k[:, None])
+    return from_keep(_ranks(count, n, rng) >= k[:, None])
+
+
+def _ranks(count: int, n: int, rng: Rng) -> IntArray:
+    """A random ranking of the n tokens for each of `count` queries."""
+    return rng.random((count, n)).argsort(axis=1).argsort(axis=1)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tokenizers.normalizers import Replace
 
 from slalom.errors import InputError, ModelError
 from slalom.models import bundled
 from slalom.models.load import load
+from slalom.theory.attention_layer import word_tokenizer
+from slalom.theory.planted import plant
 from slalom.theory.stacks import KINDS, Kind, drift, frame, random_stack, repeats
 
 TOKENS = (3, 17, 29, 41)
@@ -66,6 +69,15 @@ def test_a_real_model_lies_between() -> None:
     assert moved.largest > 1e-3
     # Sixteen copies of a token in an additive model would move by 15 times its weight.
     assert moved.share < 15 / 4
+
+
+def test_the_frame_is_what_a_tokenizer_adds() -> None:
+    tokenizer = word_tokenizer(["a"])
+    assert frame(tokenizer) == ((tokenizer.cls_token_id,), ())
+    assert frame(plant(np.zeros(1), np.zeros(1), words=["a"])[1]) == ((), ())
+    tokenizer.backend_tokenizer.normalizer = Replace("a", "")  # type: ignore[assignment]
+    with pytest.raises(InputError, match="nothing but special"):
+        frame(tokenizer)
 
 
 def test_unknown_kind() -> None:

@@ -19,7 +19,7 @@ from slalom.fit.rows import Rows, layout
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray, IntArray
 
-_MAX_ROUNDS = 20
+_MAX_ROUNDS = 25
 _STEPS_PER_ROUND = 2
 _NOISE_RATIO = 100.0
 """No group of queries may count more than this many times as much as another (in variance)."""
@@ -107,24 +107,25 @@ def fit(
     background: bool = True,
     column: int = 0,
     gamma: float = 0.0,
-) -> Fit:
+) -> Fit[Slalom]:
     """The SLALOM over units that fits all groups of queries best, with the covariance for output `column`.
 
     The covariance is over (importances of the U units, of the background, values of the U units, of the
     background) of that output.
     """
     problem = _problem(groups, ties or untied(groups[0].counts.shape[1]), background)
+    if np.ptp(np.concatenate(problem.outputs), axis=0).max() == 0.0:
+        return _constant(problem)
     variances = _initial_variances(problem)
     point = _solve_values(problem, variances, np.zeros(len(problem.ties.blocks)), 0.1 if background else 0.0)
     damping, iterations, status = 1e-2, 0, "max_iterations"
     for _ in range(_MAX_ROUNDS):
-        point, damping, steps, still = _descend(problem, variances, point, damping)
+        before = point
+        point, damping, steps = _descend(problem, variances, point, damping)
         iterations += steps
-        updated = _reestimate(problem, variances, point)
-        change = _change(variances, updated)
-        variances = updated
+        variances = _reestimate(problem, variances, point)
         point = _solve_values(problem, variances, point.s, point.w0)
-        if still and change < 0.1:
+        if _settled(before, point):
             status = "converged"
             break
     units = problem.lift @ point.v
@@ -140,6 +141,14 @@ def _problem(groups: Sequence[Group], ties: Ties, background: bool) -> _Problem:
     centred = np.append(np.asarray(ties.centred)[ties.blocks], True)
     centre = np.where(centred[:, None], np.concatenate(outputs).mean(axis=0), 0.0)
     return _Problem([layout(g.counts) for g in groups], outputs, ties, lift, centre, background)
+
+
+def _constant(problem: _Problem) -> Fit[Slalom]:
+    """All outputs are the same: every value is that output, and importances have nothing to weigh."""
+    n_units = problem.ties.matrix.shape[0]
+    values = np.tile(problem.outputs[0][0], (n_units, 1))
+    covariance = np.zeros((2 * n_units + 2, 2 * n_units + 2))
+    return Fit(Slalom(values, np.zeros(n_units)), covariance, 0.0, 0, "constant")
 
 
 def _initial_variances(problem: _Problem) -> _Variances:
@@ -168,7 +177,8 @@ def _solve_values(problem: _Problem, variances: _Variances, s: FloatArray, w0: f
     v = linalg.cho_solve(factor, right, check_finite=False)
     units = problem.lift @ v
     residuals = [
-        y - rows.times(share, units) for rows, y, share in zip(problem.rows, problem.outputs, shares, strict=True)
+        y - rows.times(share, units)
+        for rows, y, share in zip(problem.rows, problem.outputs, shares, strict=True)
     ]
     objective = (
         sum(float((r**2).sum()) / noise for r, noise in zip(residuals, variances.noise, strict=True))
@@ -215,8 +225,8 @@ def _curvature(problem: _Problem, variances: _Variances, point: _Point) -> _Curv
 
 def _descend(
     problem: _Problem, variances: _Variances, point: _Point, damping: float
-) -> tuple[_Point, float, int, bool]:
-    """A few damped Gauss–Newton steps on the importances; also whether they stand still."""
+) -> tuple[_Point, float, int]:
+    """A few damped Gauss–Newton steps on the importances."""
     evaluations = 0
     for _ in range(_STEPS_PER_ROUND):
         curvature = _curvature(problem, variances, point)
@@ -230,17 +240,24 @@ def _descend(
                 break
             damping *= 10.0
         if gain < 0:
-            return point, 1e-2, evaluations, True
+            return point, 1e-2, evaluations
         point, damping = trial, max(damping / 10.0, 1e-9)
-        if np.abs(step[:-1]).max() < 1e-3 and gain < 1e-4 * (1.0 + abs(point.objective)):
-            return point, damping, evaluations, True
-    return point, damping, evaluations, False
+    return point, damping, evaluations
+
+
+def _settled(before: _Point, after: _Point) -> bool:
+    """Whether what is predicted moved less than a hundredth of what is left unexplained."""
+    moved = sum(float(((a - b) ** 2).sum()) for a, b in zip(before.residuals, after.residuals, strict=True))
+    left = sum(float((r**2).sum()) for r in after.residuals)
+    return moved <= 1e-4 * left
 
 
 def _step(curvature: _Curvature, damping: float) -> FloatArray:
     diagonal = np.maximum(np.diag(curvature.schur), 1e-12)
     damped = curvature.schur + np.diag(damping * diagonal)
-    step = linalg.cho_solve(linalg.cho_factor(damped, check_finite=False), curvature.gradient, check_finite=False)
+    step = linalg.cho_solve(
+        linalg.cho_factor(damped, check_finite=False), curvature.gradient, check_finite=False
+    )
     return step * min(1.0, _LARGEST_STEP / max(np.abs(step[:-1]).max(initial=0.0), 1e-300))
 
 
@@ -304,11 +321,6 @@ def _noise(problem: _Problem, variances: _Variances, point: _Point, spread: _Spr
         noise[g] = (point.residuals[g] ** 2).sum() / free
     floor = 1e-26 * max(float(np.concatenate(problem.outputs).var()), 1e-30)
     return np.maximum(np.maximum(noise, noise.max() / _NOISE_RATIO), floor)
-
-
-def _change(old: _Variances, new: _Variances) -> float:
-    pairs = ((old.noise, new.noise), (old.s, new.s), (old.v, new.v))
-    return max(float(np.abs(np.log(b / a)).max()) for a, b in pairs)
 
 
 def _covariance(problem: _Problem, variances: _Variances, point: _Point, column: int) -> FloatArray:

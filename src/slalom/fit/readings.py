@@ -21,10 +21,10 @@ def scores(surrogate: Slalom) -> dict[str, FloatArray]:
 
 
 def standard_errors(surrogate: Slalom, covariance: FloatArray) -> dict[str, FloatArray]:
-    """Standard errors of value, importance, linear and removal.
+    """Standard errors of value, importance and linear.
 
     `covariance` is over (importances, background's, values, background's) of the positions, with
-    importances already measured from where they are normalised.
+    importances measured from where they are normalised.
     """
     n = len(surrogate.importances)
     spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
@@ -35,8 +35,16 @@ def standard_errors(surrogate: Slalom, covariance: FloatArray) -> dict[str, Floa
         "value": spread[n + 1 : 2 * n + 1],
         "importance": spread[:n],
         "linear": _propagate(_linear_slopes(alpha, values), covariance),
-        "removal": _propagate(_removal_slopes(alpha, values), covariance),
     }
+
+
+def removal_error(surrogate: Slalom, covariance: FloatArray) -> FloatArray:
+    """Standard error of the removals where only the values (background last) are uncertain."""
+    alpha, share = surrogate.shares(np.arange(len(surrogate.importances)))
+    alpha = np.append(alpha, share)
+    rest = np.maximum(1.0 - alpha[:-1], np.finfo(float).eps)
+    slopes = (alpha[:-1] / rest)[:, None] * (np.eye(len(rest), len(alpha)) - alpha)
+    return _propagate(slopes, covariance)
 
 
 def _propagate(slopes: FloatArray, covariance: FloatArray) -> FloatArray:
@@ -49,15 +57,3 @@ def _linear_slopes(alpha: FloatArray, values: FloatArray) -> FloatArray:
     unit = np.eye(n, n + 1)
     by_s = (alpha * values)[:n, None] * (unit - alpha)
     return np.hstack([by_s, alpha[:n, None] * unit])
-
-
-def _removal_slopes(alpha: FloatArray, values: FloatArray) -> FloatArray:
-    """∂R_i/∂(s, v) of R_i = α_i (v_i − F) / (1 − α_i)."""
-    n = len(alpha) - 1
-    unit = np.eye(n, n + 1)
-    output = alpha @ values
-    rest = np.maximum(1.0 - alpha[:n], np.finfo(float).eps)[:, None]
-    odds = alpha[:n, None] / rest
-    removal = odds * (values[:n, None] - output)
-    by_s = removal * (unit - alpha) / rest - odds * (alpha * (values - output))
-    return np.hstack([by_s, odds * (unit - alpha)])

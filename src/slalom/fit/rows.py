@@ -25,7 +25,9 @@ class Rows(Protocol):
         """The softmax share of every entry, and the mass of every query."""
         ...
 
-    def slopes(self, shares: FloatArray, mass: FloatArray, units: FloatArray, predicted: FloatArray) -> FloatArray:
+    def slopes(
+        self, shares: FloatArray, mass: FloatArray, units: FloatArray, predicted: FloatArray
+    ) -> FloatArray:
         """∂F/∂s = share (v − F) for the units, ∂F/∂w0 = (v0 − F) / mass for the background."""
         ...
 
@@ -62,7 +64,9 @@ class Dense:
         mass = data.sum(axis=1)
         return data / mass[:, None], mass
 
-    def slopes(self, shares: FloatArray, mass: FloatArray, units: FloatArray, predicted: FloatArray) -> FloatArray:
+    def slopes(
+        self, shares: FloatArray, mass: FloatArray, units: FloatArray, predicted: FloatArray
+    ) -> FloatArray:
         data = shares * (units[None, :] - predicted[:, None])
         data[:, -1] = (units[-1] - predicted) / mass
         return data
@@ -99,7 +103,9 @@ class Sparse:
         mass = np.add.reduceat(data, self.starts)
         return data / mass[self.rows], mass
 
-    def slopes(self, shares: FloatArray, mass: FloatArray, units: FloatArray, predicted: FloatArray) -> FloatArray:
+    def slopes(
+        self, shares: FloatArray, mass: FloatArray, units: FloatArray, predicted: FloatArray
+    ) -> FloatArray:
         data = shares * (units[self.columns] - predicted[self.rows])
         data[self.ends] = (units[-1] - predicted) / mass
         return data
@@ -109,7 +115,8 @@ class Sparse:
 
     def pull(self, data: FloatArray, outputs: FloatArray) -> FloatArray:
         parts = [
-            np.bincount(self.columns, data * outputs[self.rows, k], self.width) for k in range(outputs.shape[1])
+            np.bincount(self.columns, data * outputs[self.rows, k], self.width)
+            for k in range(outputs.shape[1])
         ]
         return np.stack(parts, axis=1)
 

@@ -110,6 +110,7 @@ def _times(head: Masked, n_p: int) -> Iterator[FloatArray]:
     """Nodes t of ∫ e^{−tG} dt, in chunks (T, 1, 1), for every G that some set of masked words gives."""
     low = head.fixed_mass[0] + np.minimum(head.kept_mass, head.gone_mass).sum()
     high = head.fixed_mass[0] + np.maximum(head.kept_mass, head.gone_mass).sum()
+    low = max(float(low), 1e-290 * float(high))  # weights that underflow to 0
     t = np.exp(np.arange(-_DIGITS - np.log(high), np.log(_DIGITS) - np.log(low) + _STEP, _STEP))
     chunks = max(1, -(-len(t) * n_p * head.size // _CHUNK))
     yield from (part[:, None, None] for part in np.array_split(t, chunks) if len(part))

@@ -1,0 +1,108 @@
+"""How many queries of which kind SLALOM asks, portion by portion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from slalom import designs
+from slalom.perturb import Perturbations
+from slalom.tokens import Tokens
+
+Effort = Literal["fast", "balanced", "faithful"]
+Kind = Literal["single", "short", "span", "scattered", "deletion"]
+Portion = list[tuple[Kind, Perturbations]]
+Rng = np.random.Generator
+
+_SHORT_LENGTHS = (2, 3)
+_LONGEST_SPAN = 8
+_LONGEST_SCATTERED = 64
+_BLOCK = 5
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When an effort with an automatic budget looks at what it has, and when it stops."""
+
+    first: int
+    """Size of the first portion; size one asks each kind about as often as the text has tokens."""
+    last: int
+    """Total size at which it stops in any case."""
+    reliability: float
+    """It stops when this share of the spread of the ranking score is signal and not error."""
+
+
+PACES: Mapping[Effort, Pace] = {
+    "fast": Pace(first=2, last=6, reliability=0.90),
+    "balanced": Pace(first=2, last=5, reliability=0.90),
+    "faithful": Pace(first=4, last=10, reliability=0.95),
+}
+
+
+def portions(tokens: Tokens, effort: Effort, budget: int | Literal["auto"], seed: int) -> Iterator[Portion]:
+    """The queries to ask, one portion after the other; a fixed budget is one portion of that many."""
+    rng = np.random.default_rng(seed)
+    if budget != "auto":
+        yield _within(tokens, effort, budget, rng)
+        return
+    pace = PACES[effort]
+    yield _opening(tokens, effort, rng) + _portion(tokens, effort, pace.first, rng)
+    for _ in range(pace.last - pace.first):
+        yield _portion(tokens, effort, 1, rng)
+
+
+def _within(tokens: Tokens, effort: Effort, budget: int, rng: Rng) -> Portion:
+    """At most `budget` queries, one of which (the whole text) is asked anyway.
+
+    A budget too small for the opening goes to short queries of three, so that every token is seen.
+    """
+    room = max(budget - 1, 1)
+    opening = _opening(tokens, effort, rng)
+    asked = sum(len(queries) for _, queries in opening)
+    if room < 2 * asked:
+        return [("short", designs.short(tokens.first, len(tokens), room, (_SHORT_LENGTHS[-1],), rng))]
+    room -= asked
+    rates = _rates(tokens, effort)
+    counts = {kind: int(room * rate / sum(rates.values())) for kind, rate in rates.items()}
+    counts["short"] += room - sum(counts.values())
+    return opening + [(kind, _draw(kind, tokens, count, rng)) for kind, count in counts.items() if count]
+
+
+def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:
+    """What is asked once: types on their own and, for the most faithful, the text without each token."""
+    opening: Portion = [("single", designs.singles(tokens.first, len(tokens)))]
+    if effort == "faithful" and len(tokens) > 1:
+        opening.append(("deletion", designs.leave_one_out(len(tokens))))
+    return opening
+
+
+def _portion(tokens: Tokens, effort: Effort, size: int, rng: Rng) -> Portion:
+    return [(kind, _draw(kind, tokens, size * rate, rng)) for kind, rate in _rates(tokens, effort).items()]
+
+
+def _rates(tokens: Tokens, effort: Effort) -> dict[Kind, int]:
+    """Queries of each kind in a portion of size one."""
+    n, d = len(tokens), tokens.n_types
+    if effort == "fast" or n < 3:
+        return {"short": d}
+    covers = 2 if effort == "faithful" else 1
+    return {"short": d, "span": n, "scattered": n, "deletion": covers * -(-n // _block(n))}
+
+
+def _block(n: int) -> int:
+    return min(_BLOCK, max(n // 2, 1))
+
+
+def _draw(kind: Kind, tokens: Tokens, count: int, rng: Rng) -> Perturbations:
+    n = len(tokens)
+    if kind == "short":
+        return designs.short(tokens.first, n, count, _SHORT_LENGTHS, rng)
+    if kind == "span":
+        return designs.spans(n, count, _LONGEST_SPAN, rng)
+    if kind == "scattered":
+        return designs.scattered(n, count, min(max(n // 2, 8), _LONGEST_SCATTERED), rng)
+    covers = -(-count // -(-n // _block(n)))
+    return designs.blocks(n, _block(n), covers, rng)[:count]

@@ -1,0 +1,111 @@
+"""SLALOM at the scales of a text: types on their own, positions in excerpts, positions in the whole text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from slalom.explainers._answers import Answers, together
+from slalom.fit import context, exact
+from slalom.models.target import Target
+from slalom.surrogate import Slalom
+from slalom.tokens import FloatArray, Tokens
+
+Granularity = Literal["positions", "types"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """The fitted SLALOMs, all outputs, over the positions of the text."""
+
+    types: Slalom
+    """The paper's: copies of a token share their scores."""
+    excerpt: Slalom
+    """Positions as they count in excerpts of the text: the value and importance that are shown."""
+    context: Slalom
+    """The same importances with values read near the whole text: what removal and predictions use."""
+    covariance: FloatArray
+    """Of `excerpt`, target's output: importances, background's, values, background's."""
+    context_covariance: FloatArray
+    """Of the values of `context`, target's output, the background last."""
+    status: str
+    iterations: int
+
+
+def fit(
+    tokens: Tokens, answers: Answers, target: Target, granularity: Granularity, column: int, gamma: float
+) -> Scales:
+    """One fit to the excerpts, a second look at the copies with a few tokens left out."""
+    by_position = granularity == "positions" and any(k in answers.fitted for k in ("span", "scattered"))
+    d, n = tokens.n_types, len(tokens)
+    units = np.arange(d, d + n) if by_position else tokens.inverse
+    width = d + n if by_position else d
+    groups = []
+    for kinds, unit in ((("single", "short"), tokens.inverse), (("span",), units), (("scattered",), units)):
+        part = together(answers.fitted, kinds)
+        if part is not None:
+            groups.append(exact.Group(part.queries.counts(unit, width), part.outputs))
+    ties = exact.two_levels(tokens.inverse) if by_position else exact.untied(d)
+    solved = exact.fit(groups, ties, column=column)
+    shift = solved.surrogate.importances[:d].mean() - gamma / d
+    types = _select(solved.surrogate, tokens.inverse, shift)
+    excerpt = _select(solved.surrogate, units, shift)
+    covariance = _covariance(solved.covariance, units, d)
+    near, near_covariance = _in_context(excerpt, covariance, tokens, answers, granularity, column)
+    return Scales(types, excerpt, near, covariance, near_covariance, solved.status, solved.iterations)
+
+
+def _select(surrogate: Slalom, units: np.ndarray, shift: float) -> Slalom:
+    return Slalom(
+        surrogate.values[units],
+        surrogate.importances[units] - shift,
+        surrogate.background_value,
+        surrogate.background_importance - shift,
+    )
+
+
+def _covariance(covariance: FloatArray | None, units: np.ndarray, d: int) -> FloatArray:
+    """From units to positions, importances measured from the mean of the types (where they are normalised)."""
+    if covariance is None:
+        raise ValueError("the exact solver always gives a covariance")
+    width = len(covariance) // 2 - 1
+    n = len(units)
+    choose = np.zeros((n + 1, width + 1))
+    choose[np.arange(n), units] = 1.0
+    choose[n, width] = 1.0
+    centred = choose.copy()
+    centred[:, :d] -= 1.0 / d
+    s, v = slice(0, width + 1), slice(width + 1, None)
+    mixed = centred @ covariance[s, v] @ choose.T
+    return np.block(
+        [[centred @ covariance[s, s] @ centred.T, mixed], [mixed.T, choose @ covariance[v, v] @ choose.T]]
+    )
+
+
+def _in_context(
+    excerpt: Slalom,
+    covariance: FloatArray,
+    tokens: Tokens,
+    answers: Answers,
+    granularity: Granularity,
+    column: int,
+) -> tuple[Slalom, FloatArray]:
+    near = answers.fitted.get("deletion")
+    n = len(tokens)
+    if near is None:
+        return excerpt, covariance[n + 1 :, n + 1 :]
+    if granularity == "positions":
+        looked = context.fit(excerpt, near.queries.counts().toarray(), near.outputs)
+        return looked.surrogate, looked.covariance[column]
+    first = tokens.first
+    types = Slalom(
+        excerpt.values[first],
+        excerpt.importances[first],
+        excerpt.background_value,
+        excerpt.background_importance,
+    )
+    looked = context.fit(types, near.queries.counts(tokens.inverse).toarray(), near.outputs)
+    where = np.append(tokens.inverse, tokens.n_types)
+    return _select(looked.surrogate, tokens.inverse, 0.0), looked.covariance[column][np.ix_(where, where)]

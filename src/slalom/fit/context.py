@@ -1,0 +1,103 @@
+"""The second look (maths 3e): what the tokens do in the whole text, given how they weigh in excerpts of it.
+
+Importances stay as they are. The values are read again from copies of the text with a few tokens left out:
+v' = κ + ρ v + δ, where κ and ρ are the text's own shift and gain (a confident model answers a whole text
+with less movement than its excerpts) and δ a deviation of every token, as large as the queries demand.
+With the importances fixed all of this is linear, and the ridge on δ follows from restricted likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from slalom.surrogate import Slalom
+from slalom.tokens import FloatArray
+
+_SHARE_POWER = 0.5
+"""δ has prior variance ∝ share^(−2 · power): 0 is equal values, 1 equal effects; one half did best (docs)."""
+_RIDGES = np.geomspace(1e-6, 1e3, 73)
+
+
+@dataclass(frozen=True, eq=False)
+class InContext:
+    """A SLALOM for the neighbourhood of the whole text, and the covariance of its values (output 0 first)."""
+
+    surrogate: Slalom
+    covariance: FloatArray
+    """(K, units + 1, units + 1) of the values, the background last; importances are taken as given."""
+
+
+def fit(surrogate: Slalom, counts: FloatArray, outputs: FloatArray) -> InContext:
+    """Reads the values of `surrogate` again from queries near the whole text (counts over its units)."""
+    shares, excerpt = _shares(surrogate, counts), surrogate.predict(counts)
+    scale = _prior_scale(surrogate)
+    values, covariances = [], []
+    for k in range(outputs.shape[1]):
+        fixed = np.column_stack([np.ones(len(counts)), excerpt[:, k]])
+        mean, covariance = _ridge(fixed, shares[:, :-1] * scale, outputs[:, k])
+        # values' = lift @ (κ, ρ, δ): the background takes part in shift and gain only
+        own = np.append(surrogate.values[:, k], surrogate.background_value[k])
+        lift = np.column_stack([np.ones(len(own)), own, np.vstack([np.diag(scale), np.zeros(len(scale))])])
+        values.append(lift @ mean)
+        covariances.append(lift @ covariance @ lift.T)
+    stacked = np.stack(values, axis=1)
+    result = Slalom(stacked[:-1], surrogate.importances, stacked[-1], surrogate.background_importance)
+    return InContext(result, np.stack(covariances))
+
+
+def _shares(surrogate: Slalom, counts: FloatArray) -> FloatArray:
+    """(N, units + 1) softmax shares, the background last."""
+    top = max(surrogate.importances.max(), surrogate.background_importance)
+    weights = np.exp(np.append(surrogate.importances, surrogate.background_importance) - top)
+    mass = np.column_stack([counts, np.ones(len(counts))]) * weights
+    return mass / mass.sum(axis=1, keepdims=True)
+
+
+def _prior_scale(surrogate: Slalom) -> FloatArray:
+    centred = surrogate.importances - surrogate.importances.mean()
+    return np.exp(-_SHARE_POWER * np.clip(centred, -10.0, 10.0))
+
+
+def _ridge(fixed: FloatArray, penalised: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of the coefficients; the ridge maximises the restricted likelihood."""
+    basis, gauge = _orthonormal(fixed)
+    inner = penalised - basis @ (basis.T @ penalised)
+    rest = y - basis @ (basis.T @ y)
+    left, singular, right = linalg.svd(inner, full_matrices=False, check_finite=False)
+    target = left.T @ rest
+    outside = max(float(rest @ rest - target @ target), 0.0)
+    free = max(len(y) - basis.shape[1], 1)
+    ridge, noise = _restricted_likelihood(singular, target, outside, free)
+    delta = right.T @ (singular / (singular**2 + ridge) * target)
+    head = gauge @ (basis.T @ (y - penalised @ delta))
+    # posterior covariance of δ, and of the fixed part given δ
+    shrink = 1.0 / (singular**2 + ridge) - 1.0 / ridge
+    cov_delta = noise * (np.eye(len(delta)) / ridge + (right.T * shrink) @ right)
+    follow = -gauge @ (basis.T @ penalised)
+    cov_head = noise * gauge @ gauge.T + follow @ cov_delta @ follow.T
+    cross = follow @ cov_delta
+    return np.r_[head, delta], np.block([[cov_head, cross], [cross.T, cov_delta]])
+
+
+def _orthonormal(fixed: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """An orthonormal basis of the columns and the map from it back to coefficients; a flat gain column drops."""
+    left, singular, right = linalg.svd(fixed, full_matrices=False, check_finite=False)
+    keep = singular > 1e-9 * singular[0]
+    return left[:, keep], (right[keep].T / singular[keep])
+
+
+def _restricted_likelihood(
+    singular: FloatArray, target: FloatArray, outside: float, free: int
+) -> tuple[float, float]:
+    """The ridge, and the noise variance that goes with it."""
+    top = max(float(singular.max(initial=0.0)) ** 2, np.finfo(float).tiny)
+    ridges = _RIDGES * top
+    growth = 1.0 + singular[None, :] ** 2 / ridges[:, None]
+    quadratic = (target**2 / growth).sum(axis=1) + outside
+    floor = np.finfo(float).tiny
+    deviance = free * np.log(np.maximum(quadratic, floor)) + np.log(growth).sum(axis=1)
+    best = int(np.argmin(deviance))
+    return float(ridges[best]), float(quadratic[best]) / free
