@@ -184,6 +184,21 @@ def test_progress_counts_queries(explainer: Explainer):
     assert seen == [1, explanation.cost.queries]
 
 
+def test_the_default_method_and_the_bundled_model():
+    text = "A good, good film, but the ending was not good at all."
+    explanation = explain(text, seed=1)
+    assert explanation.labels == ("negative", "positive")
+    assert (explanation.method, explanation.ranking) == ("slalom", "linear")
+    assert explanation.fidelity["r2"] > 0.5
+    again = explain([text], seed=1)[0]
+    assert again.to_dict() | {"cost": 0} == explanation.to_dict() | {"cost": 0}
+    types = explain(text, granularity="types", effort="fast", budget=150)
+    copies = [i for i, token in enumerate(types.tokens.strings) if token == "good"]
+    assert len(copies) == 3
+    assert len({types.values[i] for i in copies}) == len({types.importances[i] for i in copies}) == 1
+    assert (types.settings["granularity"], types.settings["effort"]) == ("types", "fast")
+
+
 def test_one_call(explainer: Explainer):
     direct = explain(REVIEW, sentiment, labels=["negative", "positive"], method="leave_one_out", seed=2)
     assert direct.to_dict() | {"cost": 0} == by_leaving_out(explainer, seed=2).to_dict() | {"cost": 0}

@@ -45,6 +45,14 @@ def test_verdict_where_nothing_was_measured():
     )
 
 
+@pytest.mark.parametrize(
+    ("error", "said"), [(0.25, "75 % is predicted."), (1.5, "left out of the whole text is not predicted.")]
+)
+def test_verdict_on_removals(error: float, said: str):
+    sentence = sentences.verdict(slalom_explanation(fidelity={"r2": 0.8, "removal_error": error})).sentence
+    assert sentence.endswith(said)
+
+
 def test_cost_says_why_it_stopped():
     assert sentences.cost(slalom_explanation()) == (
         "512 queries (2,048 tokens) in 1.5 s, 1.2 s of it in the model. The ranking is stable."
@@ -105,7 +113,11 @@ def test_error(stderr: float, shown: str):
 def test_order_and_columns():
     explanation = slalom_explanation(
         tokens=tokens_of("a b c d"),
-        scores={"value": np.zeros(4), "linear": np.array([0.1, -3.0, np.nan, 0.1])},
+        scores={
+            "type_value": np.zeros(4),
+            "value": np.zeros(4),
+            "linear": np.array([0.1, -3.0, np.nan, 0.1]),
+        },
         stderr={},
     )
     assert sentences.order(explanation) == [1, 0, 3, 2]

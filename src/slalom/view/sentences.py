@@ -15,7 +15,7 @@ from slalom.view.text import visible
 Level = Literal["good", "fair", "rough", "poor", "unknown"]
 
 _VERDICTS: tuple[tuple[float, Level, str], ...] = (
-    (0.9, "good", "the scores predict what the model does when words are left out; trust them"),
+    (0.9, "good", "the scores predict what the model says about parts of the text; trust them"),
     (0.7, "fair", "a good guide to the model; trust the large scores, not the order of the small ones"),
     (0.4, "rough", "a rough guide; trust the strongest tokens only"),
     (-math.inf, "poor", "the scores do not describe the model on this text; do not rely on them"),
@@ -47,7 +47,18 @@ def verdict(explanation: Explanation) -> Verdict:
     beside = "" if math.isnan(linear) else f" (linear surrogate {linear:.2f})"
     _, level, words = next(entry for entry in _VERDICTS if r2 >= entry[0])
     more = " A linear surrogate fits better here." if linear > r2 + BETTER else ""
-    return Verdict(level, f"Held-out R² {r2:.2f}{beside}: {words}.{more}")
+    return Verdict(level, f"Held-out R² {r2:.2f}{beside}: {words}.{more}{_removals(explanation)}")
+
+
+def _removals(explanation: Explanation) -> str:
+    error = explanation.fidelity.get("removal_error", math.nan)
+    if math.isnan(error):
+        return ""
+    if error >= 1:
+        return " What happens when words are left out of the whole text is not predicted."
+    return (
+        f" Of what happens when words are left out of the whole text, {100 * (1 - error):.0f} % is predicted."
+    )
 
 
 def cost(explanation: Explanation) -> str:
@@ -109,5 +120,6 @@ def order(explanation: Explanation, count: int | None = None) -> list[int]:
 
 
 def columns(explanation: Explanation) -> list[str]:
-    """The names of the scores, the one to rank by first."""
-    return [explanation.ranking, *(name for name in explanation.scores if name != explanation.ranking)]
+    """The names of the scores to show, the one to rank by first; those of types are for files and frames."""
+    shown = [name for name in explanation.scores if not name.startswith("type_")]
+    return [explanation.ranking, *(name for name in shown if name != explanation.ranking)]
