@@ -53,7 +53,7 @@ def leave_one_out(n: int) -> Perturbations:
 
 
 def blocks(n: int, size: int, covers: int, rng: Rng) -> Perturbations:
-    """The text without random blocks of `size` tokens; each of the `covers` passes leaves every token out once."""
+    """The text without random blocks of `size` tokens; each of `covers` passes leaves each token out once."""
     count = -(-n // size)
     keep = np.ones((covers * count, n), dtype=bool)
     for cover in range(covers):

@@ -10,11 +10,14 @@ import pytest
 import torch
 from theory_layers import WORDS, make
 
+from slalom import Explainer
 from slalom.errors import InputError
 from slalom.fit.exact import Group, fit
 from slalom.surrogate import Slalom
 from slalom.theory.heads import average, first_order_gap, head_slaloms, pooled
 from slalom.theory.layer import layer
+from slalom.theory.lime_limit import least_squares
+from slalom.theory.masking import dropped
 
 VOCABULARY = len(WORDS) + 3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from slalom import Explainer
 from slalom.designs import short, singles
 from slalom.fit.exact import Group, fit
 from slalom.models import open_model
@@ -13,6 +14,17 @@ from slalom.models.target import Target
 from slalom.perturb import join
 from slalom.surrogate import Slalom
 from slalom.theory.planted import plant
+
+
+@pytest.mark.parametrize("d", [10, 100])
+@pytest.mark.parametrize("effort", ["fast", "balanced"])
+def test_the_explainer_recovers_the_planted_slalom(d: int, effort: str) -> None:
+    rng = np.random.default_rng(d)
+    s, v = rng.normal(size=d), rng.normal(size=d)
+    text = " ".join(f"t{i}" for i in range(d))
+    found = Explainer(*plant(s, v))(text, target=1, granularity="types", effort=effort)
+    np.testing.assert_allclose(found.importances, s - s.mean(), atol=1e-6)
+    np.testing.assert_allclose(found.values, v, atol=1e-6)
 
 
 @pytest.mark.parametrize("d", [10, 100])

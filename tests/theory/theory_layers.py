@@ -26,6 +26,7 @@ def make(
         "value_size": 4,
         "num_attention_heads": 3,
         "max_position_embeddings": 20,
+        "initializer_range": 1.0,
     }
     config = AttentionLayerConfig(vocab_size=len(words) + 3, **{**sizes, **options})
     model = AttentionLayer(config).double().eval()

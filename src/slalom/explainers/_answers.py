@@ -14,7 +14,8 @@ from slalom.perturb import Perturbations, join
 from slalom.tokens import FloatArray
 
 _HOLD_OUT_EVERY = 8
-"""One query of this many is never fitted; types asked on their own always are."""
+"""One excerpt of this many is never fitted. Types on their own always are; so are copies of the text with
+tokens left out, where leaving a query out of the fit has a closed form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +44,8 @@ class Answers:
         for kind, queries in portion:
             answered = Answered(queries, outputs[start : start + len(queries)])
             start += len(queries)
-            # blocks come in passes over the text, so the held-out ones are taken from all over them
             out = np.arange(len(queries)) % _HOLD_OUT_EVERY == _HOLD_OUT_EVERY - 1
-            if kind == "single" or len(queries) < _HOLD_OUT_EVERY:
+            if kind in ("single", "deletion"):
                 out[:] = False
             _add(fitted, kind, _rows(answered, ~out))
             if out.any():

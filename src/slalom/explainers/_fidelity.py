@@ -16,15 +16,18 @@ _EXCERPTS = ("single", "short", "span", "scattered")
 def fidelity(
     tokens: Tokens, answers: Answers, scales: Scales, target: Target, whole: FloatArray
 ) -> dict[str, float]:
-    """On held-out queries: error and R² of SLALOM, of an additive surrogate fitted to the same queries, and of
-    the best constant; and the error of predicted removals relative to predicting no change."""
+    """How well queries are predicted that were not fitted.
+
+    Excerpts: error and R² of SLALOM, of an additive surrogate fitted to the same queries, and of a constant.
+    Copies with tokens left out: the squared error relative to predicting no change (cross-validated).
+    """
     result = _excerpts(tokens, answers, scales, target) | _removals(answers, scales, target, whole)
     return result | {"heldout_queries": float(sum(len(a) for a in answers.held_out.values()))}
 
 
 def _excerpts(tokens: Tokens, answers: Answers, scales: Scales, target: Target) -> dict[str, float]:
     held, fitted = together(answers.held_out, _EXCERPTS), together(answers.fitted, _EXCERPTS)
-    if held is None or fitted is None:
+    if held is None or fitted is None or tokens.n_types < 2:
         return {}
     short = held.queries.counts(tokens.inverse, tokens.n_types)
     types = type(scales.types)(
@@ -58,16 +61,12 @@ def _rows_of(answers: Answers, kinds: tuple[str, ...]) -> np.ndarray:
 
 
 def _removals(answers: Answers, scales: Scales, target: Target, whole: FloatArray) -> dict[str, float]:
-    held = answers.held_out.get("deletion")
-    if held is None:
+    if scales.left_out is None:
         return {}
-    n = held.queries.size
-    truth = target.read(held.outputs - whole)
-    change = scales.context.predict(held.queries.counts()) - scales.context.predict(np.ones((1, n)))
-    nothing = float((truth**2).mean())
+    nothing = float((target.read(answers.fitted["deletion"].outputs - whole) ** 2).mean())
     if nothing == 0.0:
         return {}
-    return {"removal_error": float(((truth - target.read(change)) ** 2).mean()) / nothing}
+    return {"removal_error": float((target.read(scales.left_out) ** 2).mean()) / nothing}
 
 
 def _rms(error: FloatArray) -> float:

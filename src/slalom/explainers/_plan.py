@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Literal
 
 import numpy as np
@@ -17,9 +18,12 @@ Kind = Literal["single", "short", "span", "scattered", "deletion"]
 Portion = list[tuple[Kind, Perturbations]]
 Rng = np.random.Generator
 
-_SHORT_LENGTHS = (2, 3)
+_SHORT_LENGTHS: tuple[int, ...] = (2, 3)
+_LEAST_SHORT = 16
 _LONGEST_SPAN = 8
 _LONGEST_SCATTERED = 64
+_MOST_EXCERPTS = 200
+"""Of each kind in a portion of size one: long texts have more tokens, but not more kinds of context."""
 _BLOCK = 5
 
 
@@ -31,14 +35,14 @@ class Pace:
     """Size of the first portion; size one asks each kind about as often as the text has tokens."""
     last: int
     """Total size at which it stops in any case."""
-    reliability: float
-    """It stops when this share of the spread of the ranking score is signal and not error."""
+    certainty: float
+    """It stops when the order of two tokens is right with this probability, on average over pairs."""
 
 
 PACES: Mapping[Effort, Pace] = {
-    "fast": Pace(first=2, last=6, reliability=0.90),
-    "balanced": Pace(first=2, last=5, reliability=0.90),
-    "faithful": Pace(first=4, last=10, reliability=0.95),
+    "fast": Pace(first=3, last=8, certainty=0.87),
+    "balanced": Pace(first=2, last=4, certainty=0.87),
+    "faithful": Pace(first=4, last=8, certainty=0.92),
 }
 
 
@@ -66,9 +70,10 @@ def _within(tokens: Tokens, effort: Effort, budget: int, rng: Rng) -> Portion:
         return [("short", designs.short(tokens.first, len(tokens), room, (_SHORT_LENGTHS[-1],), rng))]
     room -= asked
     rates = _rates(tokens, effort)
-    counts = {kind: int(room * rate / sum(rates.values())) for kind, rate in rates.items()}
+    counts: dict[Kind, int] = {kind: int(room * rate / sum(rates.values())) for kind, rate in rates.items()}
     counts["short"] += room - sum(counts.values())
-    return opening + [(kind, _draw(kind, tokens, count, rng)) for kind, count in counts.items() if count]
+    drawn: Portion = [(kind, _draw(kind, tokens, count, rng)) for kind, count in counts.items() if count]
+    return opening + drawn
 
 
 def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:
@@ -85,11 +90,12 @@ def _portion(tokens: Tokens, effort: Effort, size: int, rng: Rng) -> Portion:
 
 def _rates(tokens: Tokens, effort: Effort) -> dict[Kind, int]:
     """Queries of each kind in a portion of size one."""
-    n, d = len(tokens), tokens.n_types
+    n, short = len(tokens), max(tokens.n_types, _LEAST_SHORT)
     if effort == "fast" or n < 3:
-        return {"short": d}
-    covers = 2 if effort == "faithful" else 1
-    return {"short": d, "span": n, "scattered": n, "deletion": covers * -(-n // _block(n))}
+        return {"short": short}
+    excerpts = min(2 * n, _MOST_EXCERPTS)
+    covers = 2 if effort == "faithful" else 1.5
+    return {"short": short, "span": excerpts, "scattered": excerpts, "deletion": ceil(covers * n / _block(n))}
 
 
 def _block(n: int) -> int:
@@ -104,5 +110,5 @@ def _draw(kind: Kind, tokens: Tokens, count: int, rng: Rng) -> Perturbations:
         return designs.spans(n, count, _LONGEST_SPAN, rng)
     if kind == "scattered":
         return designs.scattered(n, count, min(max(n // 2, 8), _LONGEST_SCATTERED), rng)
-    covers = -(-count // -(-n // _block(n)))
+    covers = ceil(count / ceil(n / _block(n)))
     return designs.blocks(n, _block(n), covers, rng)[:count]

@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 
 from slalom.explainers._answers import Answers, together
+from slalom.explainers._plan import Kind
 from slalom.fit import context, exact
-from slalom.models.target import Target
 from slalom.surrogate import Slalom
-from slalom.tokens import FloatArray, Tokens
+from slalom.tokens import FloatArray, IntArray, Tokens
 
 Granularity = Literal["positions", "types"]
 
@@ -30,31 +30,36 @@ class Scales:
     """Of `excerpt`, target's output: importances, background's, values, background's."""
     context_covariance: FloatArray
     """Of the values of `context`, target's output, the background last."""
+    left_out: FloatArray | None
+    """(N, C) errors of `context` on the copies with tokens left out, each left out of the fit."""
     status: str
-    iterations: int
 
 
-def fit(
-    tokens: Tokens, answers: Answers, target: Target, granularity: Granularity, column: int, gamma: float
-) -> Scales:
+def fit(tokens: Tokens, answers: Answers, granularity: Granularity, column: int, gamma: float) -> Scales:
     """One fit to the excerpts, a second look at the copies with a few tokens left out."""
     by_position = granularity == "positions" and any(k in answers.fitted for k in ("span", "scattered"))
     d, n = tokens.n_types, len(tokens)
     units = np.arange(d, d + n) if by_position else tokens.inverse
     width = d + n if by_position else d
     groups = []
-    for kinds, unit in ((("single", "short"), tokens.inverse), (("span",), units), (("scattered",), units)):
+    by_kind: list[tuple[tuple[Kind, ...], IntArray]] = [
+        (("single", "short"), tokens.inverse),
+        (("span",), units),
+        (("scattered",), units),
+    ]
+    for kinds, unit in by_kind:
         part = together(answers.fitted, kinds)
         if part is not None:
             groups.append(exact.Group(part.queries.counts(unit, width), part.outputs))
     ties = exact.two_levels(tokens.inverse) if by_position else exact.untied(d)
-    solved = exact.fit(groups, ties, column=column)
+    # With fewer than three types the background cannot be told from the tokens.
+    solved = exact.fit(groups, ties, column=column, background=d > 2)
     shift = solved.surrogate.importances[:d].mean() - gamma / d
     types = _select(solved.surrogate, tokens.inverse, shift)
     excerpt = _select(solved.surrogate, units, shift)
     covariance = _covariance(solved.covariance, units, d)
-    near, near_covariance = _in_context(excerpt, covariance, tokens, answers, granularity, column)
-    return Scales(types, excerpt, near, covariance, near_covariance, solved.status, solved.iterations)
+    near, near_covariance, left_out = _in_context(excerpt, covariance, tokens, answers, granularity, column)
+    return Scales(types, excerpt, near, covariance, near_covariance, left_out, solved.status)
 
 
 def _select(surrogate: Slalom, units: np.ndarray, shift: float) -> Slalom:
@@ -67,7 +72,7 @@ def _select(surrogate: Slalom, units: np.ndarray, shift: float) -> Slalom:
 
 
 def _covariance(covariance: FloatArray | None, units: np.ndarray, d: int) -> FloatArray:
-    """From units to positions, importances measured from the mean of the types (where they are normalised)."""
+    """From units to positions, importances measured from the mean of the types, which is fixed."""
     if covariance is None:
         raise ValueError("the exact solver always gives a covariance")
     width = len(covariance) // 2 - 1
@@ -91,14 +96,14 @@ def _in_context(
     answers: Answers,
     granularity: Granularity,
     column: int,
-) -> tuple[Slalom, FloatArray]:
+) -> tuple[Slalom, FloatArray, FloatArray | None]:
     near = answers.fitted.get("deletion")
     n = len(tokens)
     if near is None:
-        return excerpt, covariance[n + 1 :, n + 1 :]
+        return excerpt, covariance[n + 1 :, n + 1 :], None
     if granularity == "positions":
         looked = context.fit(excerpt, near.queries.counts().toarray(), near.outputs)
-        return looked.surrogate, looked.covariance[column]
+        return looked.surrogate, looked.covariance[column], looked.left_out
     first = tokens.first
     types = Slalom(
         excerpt.values[first],
@@ -108,4 +113,5 @@ def _in_context(
     )
     looked = context.fit(types, near.queries.counts(tokens.inverse).toarray(), near.outputs)
     where = np.append(tokens.inverse, tokens.n_types)
-    return _select(looked.surrogate, tokens.inverse, 0.0), looked.covariance[column][np.ix_(where, where)]
+    spread = looked.covariance[column][np.ix_(where, where)]
+    return _select(looked.surrogate, tokens.inverse, 0.0), spread, looked.left_out

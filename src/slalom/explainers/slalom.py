@@ -1,10 +1,10 @@
 """SLALOM, the default: every token gets a value and an importance, fitted to the model's answers.
 
-The surrogate of Leemann et al. with the exact solver of this library. `effort` chooses the queries: "fast" asks
-about short sequences of the text's tokens only (the paper's efficient variant), "balanced" also about stretches
-and scattered excerpts of the text and about the text with blocks left out, "faithful" more of all of it and the
-text without each single token. `granularity` is "positions" (a token may deviate from its type) or "types" (the
-paper's: copies share their scores).
+The surrogate of Leemann et al. with the exact solver of this library. `effort` chooses the queries: "fast"
+asks about short sequences of the text's tokens only (the paper's efficient variant), "balanced" also about
+stretches and scattered excerpts of the text and about the text with blocks left out, "faithful" about more of
+it and about the text without each single token. `granularity` is "positions" (a token may deviate from its
+type) or "types" (the paper's: copies share their scores). `gamma` is the sum of the types' importances.
 """
 
 from __future__ import annotations
@@ -41,16 +41,8 @@ def explain(
     """The value and importance of every token, with standard errors and fidelity on held-out queries."""
     _check(effort, granularity, gamma)
     whole = target.signal(ask.whole()[None])[0]
-    column = target.index if len(whole) > 1 else 0
-    answers, stopped = Answers(), ""
-    for portion in portions(ask.tokens, effort, budget, seed):
-        answers = answers.with_portion(ask, target, portion)
-        scales = fit(ask.tokens, answers, target, granularity, column, gamma)
-        scores, errors = _read(scales, target)
-        reliability = _reliability(scores["linear"], errors["linear"])
-        stopped = _stopped(reliability, effort, budget)
-        if budget == "auto" and reliability >= PACES[effort].reliability:
-            break
+    answers, scales, certainty = _study(ask, target, budget, seed, effort, granularity, gamma)
+    scores, errors = _read(scales, target)
     return Explanation(
         tokens=ask.tokens,
         method="slalom",
@@ -67,19 +59,48 @@ def explain(
         settings={
             "effort": effort,
             "design": answers.design,
-            "stopped": stopped,
-            "reliability": reliability,
+            "stopped": _stopped(certainty, effort, budget),
+            "order_certainty": certainty,
             "solver": scales.status,
         },
         notes=_notes(scales),
     )
 
 
+def _study(
+    ask: Ask,
+    target: Target,
+    budget: int | Literal["auto"],
+    seed: int,
+    effort: Effort,
+    granularity: Granularity,
+    gamma: float,
+) -> tuple[Answers, Scales, float]:
+    """Asks portion after portion and fits, until the order of the tokens is certain or the portions end."""
+    column = target.index if target.activation == "softmax" and len(target.labels) > 2 else 0
+    plan = portions(ask.tokens, effort, budget, seed)
+    answers = Answers().with_portion(ask, target, next(plan))
+    while True:
+        scales = fit(ask.tokens, answers, granularity, column, gamma)
+        certainty = _certainty(scales, target)
+        portion = next(plan, None) if certainty < PACES[effort].certainty else None
+        if portion is None:
+            return answers, scales, certainty
+        answers = answers.with_portion(ask, target, portion)
+
+
+def _certainty(scales: Scales, target: Target) -> float:
+    excerpt = _for_target(scales.excerpt, target)
+    linear = excerpt.linear(np.arange(len(excerpt.importances)))[:, 0]
+    covariance = readings.linear_covariance(excerpt, _signed(scales.covariance, target))
+    return readings.order_certainty(linear, covariance)
+
+
 def _check(effort: str, granularity: str, gamma: float) -> None:
     for name, given, known in (("effort", effort, Effort), ("granularity", granularity, Granularity)):
         if given not in get_args(known):
             raise InputError(f"{name} must be one of {', '.join(get_args(known))}; got {given!r}")
-    if not np.isfinite(gamma):
+    if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not np.isfinite(gamma):
         raise InputError(f"gamma, the sum of the importances, must be a finite number; got {gamma!r}")
 
 
@@ -93,34 +114,30 @@ def _for_target(surrogate: Slalom, target: Target) -> Slalom:
     )
 
 
+def _signed(covariance: FloatArray, target: Target) -> FloatArray:
+    """The covariance for the target: of two classes, the first has the values of the second, sign turned."""
+    half = len(covariance) // 2
+    turned = target.activation == "softmax" and len(target.labels) == 2 and target.index == 0
+    sign = np.r_[np.ones(half), np.full(half, -1.0 if turned else 1.0)]
+    return covariance * np.outer(sign, sign)
+
+
 def _read(scales: Scales, target: Target) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
     """Scores and standard errors; removal is read near the whole text, everything else from excerpts."""
-    excerpt, near = _for_target(scales.excerpt, target), _for_target(scales.context, target)
-    types = _for_target(scales.types, target)
-    positions = np.arange(len(excerpt.importances))
+    excerpt, near, types = (_for_target(s, target) for s in (scales.excerpt, scales.context, scales.types))
     scores = readings.scores(excerpt)
-    scores["removal"] = near.removal(positions)[:, 0]
+    scores["removal"] = near.removal(np.arange(len(near.importances)))[:, 0]
     scores["type_value"], scores["type_importance"] = types.values[:, 0], types.importances
-    sign = target.read(np.ones((1, scales.excerpt.values.shape[1])))[0]
-    flip = np.r_[np.ones(len(positions) + 1), np.full(len(positions) + 1, sign)]
-    errors = readings.standard_errors(excerpt, scales.covariance * np.outer(flip, flip))
+    errors = readings.standard_errors(excerpt, _signed(scales.covariance, target))
     errors["removal"] = readings.removal_error(near, scales.context_covariance)
     return scores, errors
 
 
-def _reliability(scores: FloatArray, errors: FloatArray) -> float:
-    """The share of the spread of the scores that is not error (1 where there is nothing to rank)."""
-    spread = float(scores.var())
-    if len(scores) < 2 or spread == 0.0:
-        return 1.0
-    return float(max(0.0, 1.0 - (errors**2).mean() / spread))
-
-
-def _stopped(reliability: float, effort: Effort, budget: int | Literal["auto"]) -> str:
-    told = f"{100 * reliability:.0f} % of the spread of the ranking is signal"
+def _stopped(certainty: float, effort: Effort, budget: int | Literal["auto"]) -> str:
+    told = f"the order of two tokens is right with {100 * certainty:.0f} % on average"
     if budget != "auto":
         return f"the budget of {budget} queries is used; {told}"
-    if reliability >= PACES[effort].reliability:
+    if certainty >= PACES[effort].certainty:
         return f"the ranking is stable: {told}"
     return f"the most that effort {effort!r} asks is asked; {told}"
 

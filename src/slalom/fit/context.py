@@ -23,21 +23,24 @@ _RIDGES = np.geomspace(1e-6, 1e3, 73)
 
 @dataclass(frozen=True, eq=False)
 class InContext:
-    """A SLALOM for the neighbourhood of the whole text, and the covariance of its values (output 0 first)."""
+    """A SLALOM for the neighbourhood of the whole text."""
 
     surrogate: Slalom
     covariance: FloatArray
     """(K, units + 1, units + 1) of the values, the background last; importances are taken as given."""
+    left_out: FloatArray
+    """(N, K) the error on each query when it is left out of the fit."""
 
 
 def fit(surrogate: Slalom, counts: FloatArray, outputs: FloatArray) -> InContext:
     """Reads the values of `surrogate` again from queries near the whole text (counts over its units)."""
     shares, excerpt = _shares(surrogate, counts), surrogate.predict(counts)
     scale = _prior_scale(surrogate)
-    values, covariances = [], []
+    values, covariances, errors = [], [], []
     for k in range(outputs.shape[1]):
         fixed = np.column_stack([np.ones(len(counts)), excerpt[:, k]])
-        mean, covariance = _ridge(fixed, shares[:, :-1] * scale, outputs[:, k])
+        mean, covariance, left_out = _ridge(fixed, shares[:, :-1] * scale, outputs[:, k])
+        errors.append(left_out)
         # values' = lift @ (κ, ρ, δ): the background takes part in shift and gain only
         own = np.append(surrogate.values[:, k], surrogate.background_value[k])
         lift = np.column_stack([np.ones(len(own)), own, np.vstack([np.diag(scale), np.zeros(len(scale))])])
@@ -45,7 +48,7 @@ def fit(surrogate: Slalom, counts: FloatArray, outputs: FloatArray) -> InContext
         covariances.append(lift @ covariance @ lift.T)
     stacked = np.stack(values, axis=1)
     result = Slalom(stacked[:-1], surrogate.importances, stacked[-1], surrogate.background_importance)
-    return InContext(result, np.stack(covariances))
+    return InContext(result, np.stack(covariances), np.stack(errors, axis=1))
 
 
 def _shares(surrogate: Slalom, counts: FloatArray) -> FloatArray:
@@ -61,8 +64,11 @@ def _prior_scale(surrogate: Slalom) -> FloatArray:
     return np.exp(-_SHARE_POWER * np.clip(centred, -10.0, 10.0))
 
 
-def _ridge(fixed: FloatArray, penalised: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance of the coefficients; the ridge maximises the restricted likelihood."""
+def _ridge(
+    fixed: FloatArray, penalised: FloatArray, y: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean and covariance of the coefficients, and the leave-one-out errors; the ridge maximises the
+    restricted likelihood."""
     basis, gauge = _orthonormal(fixed)
     inner = penalised - basis @ (basis.T @ penalised)
     rest = y - basis @ (basis.T @ y)
@@ -79,11 +85,14 @@ def _ridge(fixed: FloatArray, penalised: FloatArray, y: FloatArray) -> tuple[Flo
     follow = -gauge @ (basis.T @ penalised)
     cov_head = noise * gauge @ gauge.T + follow @ cov_delta @ follow.T
     cross = follow @ cov_delta
-    return np.r_[head, delta], np.block([[cov_head, cross], [cross.T, cov_delta]])
+    kept = singular**2 / (singular**2 + ridge)
+    leverage = (basis**2).sum(axis=1) + (left**2) @ kept
+    left_out = (rest - left @ (kept * target)) / np.maximum(1.0 - leverage, 1e-6)
+    return np.r_[head, delta], np.block([[cov_head, cross], [cross.T, cov_delta]]), left_out
 
 
 def _orthonormal(fixed: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """An orthonormal basis of the columns and the map from it back to coefficients; a flat gain column drops."""
+    """An orthonormal basis of the columns and the map back to coefficients; a flat gain column drops."""
     left, singular, right = linalg.svd(fixed, full_matrices=False, check_finite=False)
     keep = singular > 1e-9 * singular[0]
     return left[:, keep], (right[keep].T / singular[keep])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtr
 
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray
@@ -27,15 +28,34 @@ def standard_errors(surrogate: Slalom, covariance: FloatArray) -> dict[str, Floa
     importances measured from where they are normalised.
     """
     n = len(surrogate.importances)
-    spread = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    alpha, share = surrogate.shares(np.arange(n))
-    alpha = np.append(alpha, share)
-    values = np.append(surrogate.values[:, 0], surrogate.background_value[0])
+    spread = _root(np.diag(covariance))
     return {
         "value": spread[n + 1 : 2 * n + 1],
         "importance": spread[:n],
-        "linear": _propagate(_linear_slopes(alpha, values), covariance),
+        "linear": _root(np.diag(linear_covariance(surrogate, covariance))),
     }
+
+
+def linear_covariance(surrogate: Slalom, covariance: FloatArray) -> FloatArray:
+    """(n, n) of the linear scores: ∂(α_i v_i)/∂s_j = α_i v_i (δ_ij − α_j) and ∂(α_i v_i)/∂v_j = α_i δ_ij."""
+    n = len(surrogate.importances)
+    shares, share = surrogate.shares(np.arange(n))
+    alpha = np.append(shares, share)
+    unit = np.eye(n, n + 1)
+    by_s = (shares * surrogate.values[:, 0])[:, None] * (unit - alpha)
+    slopes = np.hstack([by_s, shares[:, None] * unit])
+    return slopes @ covariance @ slopes.T
+
+
+def order_certainty(scores: FloatArray, covariance: FloatArray) -> float:
+    """The probability that the order of two scores is right, on average over pairs (1 where none differ)."""
+    i, j = np.triu_indices(len(scores), 1)
+    gap = np.abs(scores[i] - scores[j])
+    i, j, gap = i[gap > 0], j[gap > 0], gap[gap > 0]
+    if len(gap) == 0:
+        return 1.0
+    spread = _root(covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j])
+    return float(ndtr(gap / np.maximum(spread, np.finfo(float).tiny)).mean())
 
 
 def removal_error(surrogate: Slalom, covariance: FloatArray) -> FloatArray:
@@ -44,16 +64,8 @@ def removal_error(surrogate: Slalom, covariance: FloatArray) -> FloatArray:
     alpha = np.append(alpha, share)
     rest = np.maximum(1.0 - alpha[:-1], np.finfo(float).eps)
     slopes = (alpha[:-1] / rest)[:, None] * (np.eye(len(rest), len(alpha)) - alpha)
-    return _propagate(slopes, covariance)
+    return _root(((slopes @ covariance) * slopes).sum(axis=1))
 
 
-def _propagate(slopes: FloatArray, covariance: FloatArray) -> FloatArray:
-    return np.sqrt(np.maximum(((slopes @ covariance) * slopes).sum(axis=1), 0.0))
-
-
-def _linear_slopes(alpha: FloatArray, values: FloatArray) -> FloatArray:
-    """∂(α_i v_i)/∂(s, v): α_i v_i (δ_ij − α_j) and α_i δ_ij."""
-    n = len(alpha) - 1
-    unit = np.eye(n, n + 1)
-    by_s = (alpha * values)[:n, None] * (unit - alpha)
-    return np.hstack([by_s, alpha[:n, None] * unit])
+def _root(variance: FloatArray) -> FloatArray:
+    return np.sqrt(np.maximum(variance, 0.0))

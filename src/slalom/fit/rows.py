@@ -1,8 +1,9 @@
-"""The algebra of one group of queries: softmax shares, predictions and Gram matrices over units.
+"""The algebra of one group of queries: softmax shares, predictions and Gram matrices over its units.
 
 Short queries have a handful of entries each and are kept as a list of entries and pairs of entries; queries
 that hold much of the text are kept as a dense matrix. Both offer the same few operations on their *data*:
-one number for every entry, the background being the last unit and an entry of every query.
+one number for every entry. Only the units that occur in the group take part (`active`); the last of them is
+the background, which is an entry of every query.
 """
 
 from __future__ import annotations
@@ -15,20 +16,24 @@ from scipy import sparse
 
 from slalom.tokens import FloatArray, IntArray
 
-_DENSE_FROM = 0.1
+_DENSE_FROM = 0.05
+"""Share of non-zero counts from which a dense matrix is faster."""
 
 
 class Rows(Protocol):
-    """N queries over U units and the background."""
+    """N queries over the active units, the background last."""
+
+    @property
+    def active(self) -> IntArray:
+        """The units that occur here, as columns of the counts; the background has the number U."""
+        ...
 
     def shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The softmax share of every entry, and the mass of every query."""
         ...
 
-    def slopes(
-        self, shares: FloatArray, mass: FloatArray, units: FloatArray, predicted: FloatArray
-    ) -> FloatArray:
-        """∂F/∂s = share (v − F) for the units, ∂F/∂w0 = (v0 − F) / mass for the background."""
+    def slopes(self, shares: FloatArray, mass: FloatArray, units: FloatArray, told: FloatArray) -> FloatArray:
+        """∂F/∂s = share (v − F) for the units, ∂F/∂w0 = (v0 − F) / mass for the background; F is `told`."""
         ...
 
     def times(self, data: FloatArray, columns: FloatArray) -> FloatArray:
@@ -36,27 +41,32 @@ class Rows(Protocol):
         ...
 
     def pull(self, data: FloatArray, outputs: FloatArray) -> FloatArray:
-        """dataᵀ @ outputs, (U + 1, m)."""
+        """dataᵀ @ outputs, (active, m)."""
         ...
 
     def gram(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        """leftᵀ @ right, (U + 1, U + 1)."""
+        """leftᵀ @ right, (active, active)."""
         ...
 
 
 def layout(counts: FloatArray | sparse.csr_array) -> Rows:
     """The faster of the two forms for these counts (N × U)."""
-    filled = counts.nnz if sparse.issparse(counts) else np.count_nonzero(counts)
-    if filled > _DENSE_FROM * counts.shape[0] * counts.shape[1]:
-        dense = counts.toarray() if sparse.issparse(counts) else np.asarray(counts, dtype=float)
-        return Dense(np.column_stack([dense, np.ones(len(dense))]))
-    return _sparse(sparse.csr_array(counts))
+    entries = sparse.csr_array(counts)
+    n, units = entries.shape or (0, 0)
+    used = np.unique(entries.indices[entries.data != 0]).astype(np.int64)
+    active = np.append(used, units)
+    compact = sparse.csr_array(entries[:, used])
+    compact.eliminate_zeros()
+    if compact.nnz > _DENSE_FROM * n * len(used):
+        return Dense(active, np.column_stack([compact.toarray(), np.ones(n)]))
+    return _sparse(active, compact)
 
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """Queries as a matrix of counts, the background last."""
+    """Queries as a matrix of counts."""
 
+    active: IntArray
     counts: FloatArray
 
     def shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -64,11 +74,9 @@ class Dense:
         mass = data.sum(axis=1)
         return data / mass[:, None], mass
 
-    def slopes(
-        self, shares: FloatArray, mass: FloatArray, units: FloatArray, predicted: FloatArray
-    ) -> FloatArray:
-        data = shares * (units[None, :] - predicted[:, None])
-        data[:, -1] = (units[-1] - predicted) / mass
+    def slopes(self, shares: FloatArray, mass: FloatArray, units: FloatArray, told: FloatArray) -> FloatArray:
+        data = shares * (units[None, :] - told[:, None])
+        data[:, -1] = (units[-1] - told) / mass
         return data
 
     def times(self, data: FloatArray, columns: FloatArray) -> FloatArray:
@@ -85,59 +93,59 @@ class Dense:
 class Sparse:
     """Queries as entries sorted by row; the last entry of every row is the background."""
 
+    active: IntArray
     rows: IntArray
     columns: IntArray
     counts: FloatArray
     starts: IntArray
     ends: IntArray
     first: IntArray
-    """Left entry of every pair of entries of a row …"""
+    """The left entry of every pair of entries of a row …"""
     second: IntArray
-    """… and its right entry."""
+    """… and the right one."""
     cells: IntArray
-    """Where the pair lands in a (U + 1)² matrix."""
-    width: int
+    """Where the pair lands in the Gram matrix."""
 
     def shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         data = self.counts * weights[self.columns]
         mass = np.add.reduceat(data, self.starts)
         return data / mass[self.rows], mass
 
-    def slopes(
-        self, shares: FloatArray, mass: FloatArray, units: FloatArray, predicted: FloatArray
-    ) -> FloatArray:
-        data = shares * (units[self.columns] - predicted[self.rows])
-        data[self.ends] = (units[-1] - predicted) / mass
+    def slopes(self, shares: FloatArray, mass: FloatArray, units: FloatArray, told: FloatArray) -> FloatArray:
+        data = shares * (units[self.columns] - told[self.rows])
+        data[self.ends] = (units[-1] - told) / mass
         return data
 
     def times(self, data: FloatArray, columns: FloatArray) -> FloatArray:
         return np.add.reduceat(data[:, None] * columns[self.columns], self.starts, axis=0)
 
     def pull(self, data: FloatArray, outputs: FloatArray) -> FloatArray:
+        width = len(self.active)
         parts = [
-            np.bincount(self.columns, data * outputs[self.rows, k], self.width)
+            np.bincount(self.columns, weights=data * outputs[self.rows, k], minlength=width)
             for k in range(outputs.shape[1])
         ]
-        return np.stack(parts, axis=1)
+        return np.stack(parts, axis=1).astype(float)
 
     def gram(self, left: FloatArray, right: FloatArray) -> FloatArray:
-        flat = np.bincount(self.cells, left[self.first] * right[self.second], self.width**2)
-        return flat.reshape(self.width, self.width)
+        width = len(self.active)
+        products = left[self.first] * right[self.second]
+        flat = np.bincount(self.cells, weights=products, minlength=width**2)
+        return flat.astype(float, copy=False).reshape(width, width)
 
 
-def _sparse(counts: sparse.csr_array) -> Sparse:
-    n, units = counts.shape
-    background = sparse.csr_array(np.ones((n, 1)))
-    entries = sparse.csr_array(sparse.hstack([counts, background], format="csr"))
+def _sparse(active: IntArray, counts: sparse.csr_array) -> Sparse:
+    n, width = len(counts.indptr) - 1, len(active)
+    entries = sparse.csr_array(sparse.hstack([counts, sparse.csr_array(np.ones((n, 1)))], format="csr"))
     entries.sort_indices()
-    lengths = np.diff(entries.indptr).astype(np.int64)
+    pointers = entries.indptr.astype(np.int64)
+    lengths = np.diff(pointers)
     rows = np.repeat(np.arange(n), lengths)
     first = np.repeat(np.arange(len(rows)), lengths[rows])
-    block = lengths**2
-    within = np.arange(block.sum()) - np.repeat(np.cumsum(block) - block, block)
-    second = np.repeat(entries.indptr[:-1].astype(np.int64), block) + within % np.repeat(lengths, block)
+    pairs = lengths**2
+    within = np.arange(pairs.sum()) - np.repeat(np.cumsum(pairs) - pairs, pairs)
+    second = np.repeat(pointers[:-1], pairs) + within % np.repeat(lengths, pairs)
     columns = entries.indices.astype(np.int64)
-    cells = columns[first] * (units + 1) + columns[second]
-    starts = entries.indptr[:-1].astype(np.int64)
-    ends = entries.indptr[1:].astype(np.int64) - 1
-    return Sparse(rows, columns, entries.data, starts, ends, first, second, cells, units + 1)
+    cells = columns[first] * width + columns[second]
+    data = np.asarray(entries.data, dtype=float)
+    return Sparse(active, rows, columns, data, pointers[:-1], pointers[1:] - 1, first, second, cells)

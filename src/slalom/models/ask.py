@@ -55,13 +55,13 @@ class Ask:
                 f"the model answered {bad} of {len(answers)} queries with NaN or infinite logits; "
                 "check its weights and dtype (float16 models often overflow)"
             )
-        self._cost = Cost(
-            self._cost.queries + len(perturbations),
-            self._cost.tokens + len(perturbations.positions),
-            0.0,
-            self._cost.model_seconds + seconds,
-        )
-        if self._progress is not None:
-            self._progress(self._cost.queries)
+        self.charge(len(perturbations), len(perturbations.positions), seconds)
         answers.flags.writeable = False
         return answers
+
+    def charge(self, queries: int, tokens: int, seconds: float) -> None:
+        """Enters into the account what was asked of the model, also where it was not asked through here."""
+        spent = self._cost
+        self._cost = Cost(spent.queries + queries, spent.tokens + tokens, 0.0, spent.model_seconds + seconds)
+        if self._progress is not None:
+            self._progress(self._cost.queries)

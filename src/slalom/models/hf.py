@@ -62,6 +62,16 @@ class ModuleModel:
     def activation(self) -> Activation:
         return self._reading.activation if self._reading else "softmax"
 
+    @property
+    def reading(self) -> Reading | None:
+        """How the module's answers become logits; of a module without a config, known from `tokenize` on."""
+        return self._reading
+
+    @property
+    def with_types(self) -> bool:
+        """Whether the tokenizer tells the two texts of a pair apart by token types."""
+        return "token_type_ids" in self.tokenizer.model_input_names
+
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens of a text; a module without a config is asked about it once, to learn its labels."""
         tokens = encode(self.tokenizer, text, explain, self._limit)
@@ -83,9 +93,8 @@ class ModuleModel:
 
     def _answers(self, tokens: Tokens, queries: Perturbations) -> FloatArray:
         sequences = assemble(tokens, queries)
-        with_types = "token_type_ids" in self.tokenizer.model_input_names
         with evaluating(self.module):
-            forward = Forward(self.module, with_types)
+            forward = Forward(self.module, self.with_types)
             rows = 1 if one_by_one(self.module) else None
             return answer(sequences, forward, self._batch_tokens, rows)
 

@@ -23,7 +23,7 @@ class Forward:
     """A module prepared for batches without padding; to be used inside `evaluating`."""
 
     def __init__(self, module: nn.Module, with_types: bool):
-        self._names, self._positional = _arguments(module)
+        self._names, self._positional, self._open = _arguments(module)
         self._module = _without_padding(module)
         self._with_types = with_types and "token_type_ids" in self._names
         self._device = _device(module)
@@ -32,7 +32,8 @@ class Forward:
         """(B, k) answers for (B, L) ids and token types."""
         try:
             with torch.inference_mode():
-                return _to_array(self._call(ids, types), len(ids))
+                answers = logits_of(self.output(ids, types), len(ids))
+                return answers.detach().cpu().double().numpy()
         except ModelError:
             raise
         except Exception as error:
@@ -42,11 +43,16 @@ class Forward:
                 raise OutOfMemory(f"the model ran out of memory on {what}: {error}") from error
             raise ModelError(f"the model failed on {what}: {type(error).__name__}: {error}") from error
 
-    def _call(self, ids: IntArray, types: IntArray) -> Any:
+    def takes(self, name: str) -> bool:
+        """Whether the module takes an argument of this name (or any)."""
+        return name in self._names or self._open
+
+    def output(self, ids: IntArray, types: IntArray, **more: Any) -> Any:
+        """What the module returns for (B, L) ids and token types; `more` are arguments it takes by name."""
         input_ids = torch.from_numpy(np.ascontiguousarray(ids)).to(self._device)
         if self._positional:
-            return self._module(input_ids)
-        given: dict[str, Any] = {"input_ids": input_ids}
+            return self._module(input_ids, **more)
+        given: dict[str, Any] = {"input_ids": input_ids, **more}
         if "attention_mask" in self._names:
             given["attention_mask"] = torch.ones_like(input_ids)
         if self._with_types:
@@ -103,15 +109,16 @@ def one_by_one(module: nn.Module) -> bool:
     return config is not None and not is_pretrained(module) and getattr(config, "pad_token_id", 0) is None
 
 
-def _arguments(module: nn.Module) -> tuple[set[str], bool]:
-    """The names `forward` takes, and whether the ids must be given by place."""
+def _arguments(module: nn.Module) -> tuple[set[str], bool, bool]:
+    """The names `forward` takes, whether the ids must be given by place, and whether it takes any name."""
     inner: Any = module.get_base_model() if hasattr(module, "get_base_model") else module  # pyright: ignore
     parameters = inspect.signature(inner.forward).parameters
+    anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     if "input_ids" in parameters:
-        return set(parameters), False
-    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-        return {"input_ids", "attention_mask", "token_type_ids"}, False
-    return set(), True
+        return set(parameters), False, anything
+    if anything:
+        return {"input_ids", "attention_mask", "token_type_ids"}, False, True
+    return set(), True, False
 
 
 def _device(module: nn.Module) -> torch.device:
@@ -119,7 +126,8 @@ def _device(module: nn.Module) -> torch.device:
     return torch.device("cpu") if first is None or first.is_meta else first.device
 
 
-def _to_array(output: Any, count: int) -> FloatArray:
+def logits_of(output: Any, count: int) -> torch.Tensor:
+    """(count, k) logits in what a module returned."""
     logits = output["logits"] if isinstance(output, Mapping) and "logits" in output else output
     logits = getattr(logits, "logits", logits)
     if isinstance(logits, tuple) and logits:
@@ -133,7 +141,7 @@ def _to_array(output: Any, count: int) -> FloatArray:
             f"the model returned logits of shape {tuple(logits.shape)} for {count} sequences where "
             f"({count}, labels) was expected; give a sequence classification model"
         )
-    return logits.detach().cpu().double().reshape(count, -1).numpy()
+    return logits.reshape(count, -1)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

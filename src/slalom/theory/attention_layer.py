@@ -44,6 +44,7 @@ class AttentionLayerConfig(PretrainedConfig):
         takes part in the attention. Otherwise a text is as long as it is, and padding of batches is masked.
     read_out: the attention that [CLS] gets ("cls"), or that of all positions, averaged ("mean").
     skip: add the embedding itself to what is read, with weights of its own.
+    initializer_range: standard deviation of new embeddings; a small one trains better.
     """
 
     model_type = "slalom-attention-layer"
@@ -60,6 +61,7 @@ class AttentionLayerConfig(PretrainedConfig):
         pad_to_max: bool = False,
         read_out: ReadOut = "cls",
         skip: bool = False,
+        initializer_range: float = 0.1,
         **kwargs: Any,
     ):
         self.vocab_size = vocab_size
@@ -72,6 +74,7 @@ class AttentionLayerConfig(PretrainedConfig):
         self.pad_to_max = pad_to_max
         self.read_out = read_out
         self.skip = skip
+        self.initializer_range = initializer_range
         if read_out not in ("cls", "mean"):
             raise InputError(f"read_out must be 'cls' or 'mean'; got {read_out!r}")
         for name, i in (
@@ -105,10 +108,15 @@ class AttentionLayer(PreTrainedModel):
         return self.embedding
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Every weight normal with variance 1/inputs, so that scores and values start at the scale of one."""
+        """Maps normal with variance 1/inputs, the skip connection zero."""
         for name, weight in module.named_parameters(recurse=False):
-            inputs = 1 if module is self.embedding else weight.shape[-1]
-            nn.init.normal_(weight, std=inputs**-0.5) if name != "skip" else nn.init.zeros_(weight)
+            if name == "skip":
+                nn.init.zeros_(weight)
+            else:
+                embeds = module is self.embedding
+                nn.init.normal_(
+                    weight, std=self.config.initializer_range if embeds else weight.shape[-1] ** -0.5
+                )
 
     def forward(
         self,

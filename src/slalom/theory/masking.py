@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slalom.errors import InputError
+from slalom.surrogate import Slalom
 from slalom.theory.layer import Layer, look, look_at
 from slalom.tokens import FloatArray, IntArray, frozen
 
@@ -94,6 +95,37 @@ def masked(
         fixed_sum=(g * seen.values)[:, fixed].sum(axis=1),
         offset=float(seen.embeddings[0] @ weights.skip),
         first=frozen(1 + np.unique(groups, return_index=True)[1], np.int64),
+    )
+
+
+def dropped(slaloms: Sequence[Slalom], units: Sequence[int] | IntArray) -> Masked:
+    """The average of SLALOMs on a text whose words are left out rather than masked: what is gone weighs nothing.
+
+    units: the text as units of the SLALOMs; equal units are one word. With the heads of a layer without positions
+    (`heads.head_slaloms`) this is the layer as an explainer that drops tokens sees it.
+    """
+    units = np.asarray(units, dtype=np.int64)
+    groups = _numbered(units)
+    first = np.unique(groups, return_index=True)[1]
+    copies = np.bincount(groups)
+    own = units[first]
+    scores = np.array([np.r_[one.background_importance, one.importances[own]] for one in slaloms])
+    if not np.isfinite(scores[:, 0]).all():
+        raise InputError(
+            "with all words left out a SLALOM without background has no value; give it a background"
+        )
+    mass = np.exp(scores - scores.max(axis=1, keepdims=True)) * np.r_[1, copies]
+    values = np.array([np.r_[one.background_value[:1], one.values[own, 0]] for one in slaloms])
+    nothing = np.zeros((len(mass), len(own)))
+    return Masked(
+        kept_mass=mass[:, 1:],
+        kept_sum=(mass * values)[:, 1:],
+        gone_mass=nothing,
+        gone_sum=nothing,
+        fixed_mass=mass[:, 0],
+        fixed_sum=(mass * values)[:, 0],
+        offset=0.0,
+        first=frozen(1 + first, np.int64),
     )
 
 

@@ -50,9 +50,9 @@ def train_layer(
     labels: Sequence[int],
     *,
     words: int = 20_000,
-    epochs: float = 5,
-    learning_rate: float = 2e-3,
-    weight_decay: float = 0.1,
+    epochs: float = 3,
+    learning_rate: float = 1e-3,
+    weight_decay: float = 0.01,
     batch_size: int = 64,
     seed: int = 0,
     **options: Any,
@@ -132,7 +132,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--data", type=Path, default=data, required=data is None, help="default: $SLALOM_DATA"
     )
     parser.add_argument("--out", type=Path, required=True, help="directory to save model and tokenizer to")
-    parser.add_argument("--epochs", type=float, default=5, help="passes over the training reviews")
+    parser.add_argument("--epochs", type=float, default=3, help="passes over the training reviews")
     parser.add_argument(
         "--pad-to-max", action="store_true", help="fill every text with <UNK>, as the paper does"
     )

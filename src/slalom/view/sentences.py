@@ -42,7 +42,7 @@ def verdict(explanation: Explanation) -> Verdict:
             "unknown", f"The method {visible(explanation.method)!r} does not measure how far its scores hold."
         )
     if math.isnan(r2):
-        return Verdict("unknown", "Held-out R² could not be measured: the model's answers hardly vary.")
+        return Verdict("unknown", "Held-out R² could not be measured: too few queries were held out.")
     linear = explanation.fidelity.get("linear_r2", math.nan)
     beside = "" if math.isnan(linear) else f" (linear surrogate {linear:.2f})"
     _, level, words = next(entry for entry in _VERDICTS if r2 >= entry[0])

@@ -1,0 +1,146 @@
+"""What methods share: the result, the value of every subset of the tokens, budgets, optional packages."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from slalom.errors import InputError, MissingExtraError, SlalomError
+from slalom.explanation import Explanation
+from slalom.models.ask import Ask
+from slalom.models.target import Target, probabilities
+from slalom.perturb import from_keep, from_rows
+from slalom.surrogate import Surrogate
+from slalom.tokens import FloatArray
+
+Budget = int | Literal["auto"]
+Granularity = Literal["positions", "types"]
+
+AUTO = 1000
+"""Queries of an automatic budget where a method samples: the same for all, so that they compare."""
+
+NO_EMPTY = "The model has no answer to the empty text; its score there is taken as 0, even odds."
+
+
+def finish(
+    ask: Ask,
+    target: Target,
+    method: str,
+    scores: Mapping[str, FloatArray],
+    *,
+    ranking: str = "attribution",
+    **more: Any,
+) -> Explanation:
+    """The explanation, with everything that all methods report alike."""
+    logits = ask.whole()[None]
+    return Explanation(
+        tokens=ask.tokens,
+        method=method,
+        target=target.label,
+        labels=target.labels,
+        probabilities=probabilities(logits, target.activation)[0],
+        output=float(target.score(logits)[0]),
+        scores=scores,
+        ranking=ranking,
+        cost=ask.cost,
+        **more,
+    )
+
+
+def queries(method: str, budget: Budget, auto: int = AUTO, least: int = 1) -> int:
+    """How many queries to ask; refuses a budget that is too small for the method."""
+    if budget == "auto":
+        return max(auto, least)
+    if budget < least:
+        raise InputError(f"{method!r} needs at least {least} queries for this text; the budget is {budget}")
+    return budget
+
+
+def choose(name: str, given: object, known: Any) -> None:
+    """Refuses an option that is none of the values of a Literal."""
+    if given not in get_args(known):
+        raise InputError(f"{name} must be one of {', '.join(map(str, get_args(known)))}; got {given!r}")
+
+
+def whole_number(name: str, given: object, least: int = 1) -> None:
+    """Refuses an option that is no whole number of at least `least`."""
+    if type(given) is not int or given < least:
+        raise InputError(f"{name} must be a whole number of at least {least}; got {given!r}")
+
+
+def units(ask: Ask, granularity: Granularity) -> np.ndarray:
+    """(n,) the unit of every position: itself, or its type."""
+    choose("granularity", granularity, Granularity)
+    return ask.tokens.inverse if granularity == "types" else np.arange(len(ask.tokens))
+
+
+class Subsets:
+    """The score of the text with some of its units left out (dropped, not masked).
+
+    Not every model can read the empty text; where it cannot, the text that says nothing scores 0 (maths 2).
+    """
+
+    def __init__(self, ask: Ask, target: Target, unit: np.ndarray | None = None):
+        self._ask, self._target = ask, target
+        self._unit = np.arange(len(ask.tokens)) if unit is None else unit
+        self.notes: tuple[str, ...] = ()
+
+    def __call__(self, kept: np.ndarray) -> FloatArray:
+        """(N,) scores for (N, units) booleans: which units are kept."""
+        keep = np.asarray(kept, dtype=bool)[:, self._unit]
+        some = keep.any(axis=1)
+        result = np.zeros(len(keep))
+        if some.any():
+            result[some] = self._target.score(self._ask(from_keep(keep[some])))
+        if not some.all():
+            result[~some] = self._nothing()
+        return result
+
+    def _nothing(self) -> float:
+        try:
+            return float(self._target.score(self._ask(from_rows([[]], len(self._unit))))[0])
+        except SlalomError:
+            self.notes = (NO_EMPTY,)
+            return 0.0
+
+
+def extra(module: str, method: str) -> Any:
+    """A module of an optional package; its own warnings at import are not the user's."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0].replace("sklearn", "scikit-learn")
+        raise MissingExtraError(package, "methods", f"the method {method!r}") from error
+
+
+@contextmanager
+def numpy_seed(seed: int) -> Iterator[None]:
+    """numpy's global generator seeded, and given back as it was: for packages that know no other."""
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(seed % 2**32)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+
+
+def held_out(surrogate: Surrogate, counts: Any, truth: FloatArray, mean: float) -> dict[str, float]:
+    """R² and error of a one-output surrogate on queries it has not seen, beside the best constant."""
+    if len(truth) == 0:
+        return {}
+    error = truth - surrogate.predict(counts)[:, 0]
+    spread = float(((truth - truth.mean()) ** 2).mean())
+    mse = float((error**2).mean())
+    return {
+        "r2": 1.0 - mse / spread if spread > 0 else float(mse == 0.0),
+        "rmse": float(np.sqrt(mse)),
+        "constant_rmse": float(np.sqrt(((truth - mean) ** 2).mean())),
+        "heldout_queries": float(len(truth)),
+    }

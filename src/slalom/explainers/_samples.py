@@ -1,0 +1,63 @@
+"""Queries that surrogates are fitted to, with a part held out to judge them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from slalom import designs
+from slalom.explainers._common import choose, whole_number
+from slalom.models.ask import Ask
+from slalom.models.target import Target
+from slalom.perturb import Perturbations
+from slalom.surrogate import Slalom
+from slalom.tokens import FloatArray, IntArray
+
+Design = Literal["short", "deletions", "subsets"]
+
+_HOLD_OUT_EVERY = 8
+_LEAST = 16
+"""Fewer queries than this are all fitted."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Queries and the signal (N, C) the model gave for them; `fitted` and `held_out` are rows."""
+
+    queries: Perturbations
+    outputs: FloatArray
+    fitted: IntArray
+    held_out: IntArray
+
+
+def draw(
+    ask: Ask, target: Target, design: Design, count: int, seed: int, longest: int = 3, most: int = 5
+) -> Sample:
+    """`count` queries of a design (maths 3d), asked: short sequences of 1 … `longest` types, the text without
+    0 … `most` of its tokens, or the text without any number of them. The same arguments give the same queries."""
+    choose("design", design, Design)
+    whole_number("longest", longest)
+    whole_number("most", most, least=0)
+    tokens, rng = ask.tokens, np.random.default_rng(seed)
+    if design == "short":
+        queries = designs.short(tokens.first, len(tokens), count, tuple(range(1, longest + 1)), rng)
+    elif design == "deletions":
+        queries = designs.deletions(len(tokens), count, most, rng)
+    else:
+        queries = designs.subsets(len(tokens), count, rng)
+    out = np.arange(count) % _HOLD_OUT_EVERY == _HOLD_OUT_EVERY - 1
+    if count < _LEAST:
+        out[:] = False
+    return Sample(queries, target.signal(ask(queries)), np.flatnonzero(~out), np.flatnonzero(out))
+
+
+def for_target(surrogate: Slalom, target: Target, units: IntArray) -> Slalom:
+    """The one-output SLALOM of the target over the positions of the text; `units` maps positions to its units."""
+    return Slalom(
+        target.read(surrogate.values[units]),
+        surrogate.importances[units],
+        target.read(surrogate.background_value[None]),
+        surrogate.background_importance,
+    )

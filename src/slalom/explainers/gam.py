@@ -1,0 +1,80 @@
+"""A generalised additive surrogate: one weight for every token at every place where it can stand.
+
+Lasso regression (0.01, as in the SLALOM paper) on indicators of (token, place), fitted to copies of the text with tokens
+left out, which moves the tokens behind them to other places. A token's score is its weight at its own place. The
+second additive model that the paper argues against. `design` is "deletions" (0 to 5 tokens left out) or "subsets" (any
+number).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+import numpy as np
+from scipy import sparse
+
+from slalom.errors import InputError
+from slalom.explainers._common import Budget, choose, extra, finish, held_out, queries
+from slalom.explainers._samples import Sample, draw
+from slalom.explanation import Explanation
+from slalom.models.ask import Ask
+from slalom.models.target import Target
+from slalom.surrogate import Additive
+
+NEEDS = "logits"
+
+Design = Literal["deletions", "subsets"]
+_STEPS = 5000
+
+
+def explain(
+    ask: Ask,
+    target: Target,
+    *,
+    budget: Budget = "auto",
+    seed: int = 0,
+    design: Design = "deletions",
+    alpha: float = 0.01,
+) -> Explanation:
+    """`budget` queries (1000 by default), an eighth of them held out."""
+    choose("design", design, Design)
+    if not (isinstance(alpha, int | float) and 0 < alpha < np.inf):
+        raise InputError(f"alpha, the strength of the lasso, must be a positive number; got {alpha!r}")
+    n, types = len(ask.tokens), ask.tokens.n_types
+    sample = draw(ask, target, design, queries("gam", budget), seed)
+    rows, truth = _indicators(sample, ask.tokens.inverse, types), target.read(sample.outputs)
+    solved, converged = _lasso(rows[sample.fitted], truth[sample.fitted], float(alpha))
+    own = ask.tokens.inverse * n + np.arange(n)
+    mean = float(truth[sample.fitted].mean())
+    late = () if converged else ("The lasso had not settled when its iterations ended; raise alpha.",)
+    return finish(
+        ask,
+        target,
+        "gam",
+        {"attribution": solved.weights[own, 0]},
+        fidelity=held_out(solved, rows[sample.held_out], truth[sample.held_out], mean),
+        settings={"design": design, "alpha": float(alpha), "weights": int((solved.weights != 0).sum())},
+        notes=late,
+    )
+
+
+def _indicators(sample: Sample, inverse: np.ndarray, types: int) -> sparse.csr_array:
+    """(N, d · n) which token stands at which place of each query."""
+    queries = sample.queries
+    place = np.arange(len(queries.positions)) - np.repeat(queries.offsets[:-1], queries.lengths)
+    columns = inverse[queries.positions] * queries.size + place
+    shape = (len(queries), types * queries.size)
+    return sparse.csr_array((np.ones(len(columns)), (queries.rows, columns)), shape=shape)
+
+
+def _lasso(rows: sparse.csr_array, truth: np.ndarray, alpha: float) -> tuple[Additive, bool]:
+    sklearn = extra("sklearn.linear_model", "gam")
+    late = extra("sklearn.exceptions", "gam").ConvergenceWarning
+    seen = np.flatnonzero(np.asarray(rows.sum(axis=0)).ravel())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", late)
+        model = sklearn.Lasso(alpha=alpha, max_iter=_STEPS).fit(rows[:, seen].toarray(), truth)
+    weights = np.zeros(rows.shape[1])
+    weights[seen] = model.coef_
+    return Additive(weights, np.array([model.intercept_])), not any(w.category is late for w in caught)

@@ -1,0 +1,119 @@
+"""Integrated gradients: the gradient along the way from a text that says nothing, times the way.
+
+The way starts where every token is the tokenizer's mask token (else its pad, unknown or end token) with special tokens in
+place, or with baseline="zero" at embeddings of zero. What the tokens get adds up to the difference of the two
+scores; where it does not, to one per cent, the steps are doubled. Through captum, at the embedding layer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from slalom.explainers._common import Budget, choose, extra, finish, queries, whole_number
+from slalom.explainers._gradients import rows
+from slalom.explanation import Explanation
+from slalom.models.ask import Ask
+from slalom.models.target import Target
+from slalom.tokens import FloatArray
+
+if TYPE_CHECKING:
+    from slalom.models.whitebox import Inside
+
+NEEDS = "gradients"
+
+Baseline = Literal["token", "zero"]
+
+_GAP = 0.01
+"""The largest relative completeness gap that is accepted without more steps."""
+_AROUND = 5
+"""Queries besides the steps: the text itself, finding the embedding layer, both ends of the way and one spare."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Way:
+    places: FloatArray
+    steps: int
+    gap: float
+
+
+def explain(
+    ask: Ask,
+    target: Target,
+    *,
+    budget: Budget = "auto",
+    seed: int = 0,
+    steps: int = 50,
+    most_steps: int = 1600,
+    baseline: Baseline = "token",
+) -> Explanation:
+    """A forward and a backward pass for each of the steps; `fidelity` holds the relative completeness gap."""
+    from slalom.models.whitebox import inside
+
+    choose("baseline", baseline, Baseline)
+    whole_number("steps", steps)
+    whole_number("most_steps", most_steps, least=steps)
+    passes = (queries("integrated_gradients", budget, 4 * most_steps, least=2 + _AROUND) - _AROUND) // 2
+    captum = extra("captum.attr", "integrated_gradients")
+    with inside(ask, target, "integrated_gradients") as opened:
+        start = opened.baseline() if baseline == "token" else _zero(opened)
+        difference = _difference(opened, start)
+        integrate = captum.IntegratedGradients(opened.score)
+        way = _integrate(integrate, opened, start, difference, min(steps, passes))
+        passes -= way.steps
+        while way.gap > _GAP and 2 * way.steps <= min(most_steps, passes):
+            way = _integrate(integrate, opened, start, difference, 2 * way.steps)
+            passes -= way.steps
+    scores = {"attribution": opened.per_token(way.places, len(ask.tokens))}
+    return finish(
+        ask,
+        target,
+        "integrated_gradients",
+        scores,
+        fidelity={"completeness_gap": way.gap},
+        settings={"steps": way.steps, "baseline": baseline, "stopped": _stopped(way, steps)},
+        notes=_notes(way),
+    )
+
+
+def _integrate(captum: Any, opened: Inside, start: Any, difference: float, steps: int) -> _Way:
+    found = captum.attribute(
+        opened.embeddings.clone().requires_grad_(),
+        baselines=start,
+        n_steps=steps,
+        internal_batch_size=rows(opened),
+    )
+    places = found.detach()[0].double().sum(dim=1).cpu().numpy()
+    missing = abs(float(places.sum()) - difference)
+    return _Way(places, steps, missing / max(abs(difference), 1e-6))
+
+
+def _difference(opened: Inside, start: Any) -> float:
+    import torch
+
+    with torch.no_grad():
+        far, near = opened.score(torch.cat([opened.embeddings, start])).double().tolist()
+    return far - near
+
+
+def _zero(opened: Inside) -> Any:
+    """Embeddings of zero for the tokens; special tokens stay."""
+    start = opened.embeddings.clone()
+    start[0, np.flatnonzero(opened.owner >= 0)] = 0.0
+    return start
+
+
+def _stopped(way: _Way, steps: int) -> str:
+    raised = f", raised from {steps}" if way.steps > steps else ""
+    return f"{way.steps} steps{raised}, completeness gap {100 * way.gap:.2g} %"
+
+
+def _notes(way: _Way) -> tuple[str, ...]:
+    if way.gap <= _GAP:
+        return ()
+    return (
+        f"The scores do not add up to the difference they should explain: {100 * way.gap:.2g} % of it is missing "
+        f"or too much after {way.steps} steps.",
+    )

@@ -1,0 +1,70 @@
+"""LIME for text: a linear model, weighted towards the whole text, of what is left when tokens are dropped.
+
+The lime package's own LimeTextExplainer, run over this model's tokens: it sees a text made of the tokens' numbers, and
+what it leaves standing is asked from the model as tokens, special tokens in place. Sampling, kernel (cosine,
+width 25) and ridge regression are the package's; every token gets a weight, and the model is fitted to the target's score
+(log-odds). By default copies of a token are told apart; granularity "types" drops all copies at once, the package's bag
+of words.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from slalom.errors import InputError
+from slalom.explainers._common import Budget, Granularity, Subsets, extra, finish, queries, units
+from slalom.explanation import Explanation
+from slalom.models.ask import Ask
+from slalom.models.target import Target
+from slalom.surrogate import Additive
+from slalom.tokens import FloatArray
+
+NEEDS = "logits"
+
+
+def explain(
+    ask: Ask,
+    target: Target,
+    *,
+    budget: Budget = "auto",
+    seed: int = 0,
+    granularity: Granularity = "positions",
+    kernel_width: float = 25.0,
+) -> Explanation:
+    """LIME's weights from `budget` samples (1000 by default), the first of which is the text itself."""
+    if not (isinstance(kernel_width, int | float) and kernel_width > 0):
+        raise InputError(f"kernel_width must be a positive number; got {kernel_width!r}")
+    samples = queries("lime", budget, least=2)
+    unit = units(ask, granularity)
+    value = Subsets(ask, target, unit)
+    count = int(unit.max()) + 1
+
+    def answers(texts: list[str]) -> FloatArray:
+        kept = np.zeros((len(texts), count), dtype=bool)
+        for row, text in enumerate(texts):
+            kept[row, [int(number) for number in text.split()]] = True
+        return value(kept)[:, None]
+
+    lime_text = extra("lime.lime_text", "lime")
+    explainer = lime_text.LimeTextExplainer(
+        kernel_width=kernel_width,
+        feature_selection="none",
+        split_expression=r"\s+",
+        bow=True,
+        random_state=np.random.RandomState(seed % 2**32),
+    )
+    numbers = " ".join(map(str, range(count)))
+    found = explainer.explain_instance(numbers, answers, labels=(0,), num_features=count, num_samples=samples)
+    weights = np.zeros(count)
+    for number, weight in found.local_exp[0]:
+        weights[number] = weight
+    return finish(
+        ask,
+        target,
+        "lime",
+        {"attribution": weights[unit]},
+        surrogate=Additive((weights / np.bincount(unit))[unit], np.array([found.intercept[0]])),
+        fidelity={"weighted_r2": float(found.score)},
+        settings={"kernel_width": float(kernel_width), "samples": samples},
+        notes=value.notes,
+    )

@@ -1,0 +1,120 @@
+"""Naive Bayes: how much more often a token stands in texts of the label than in others.
+
+It explains the data, not the model: w(τ) = log((c⁺ + smoothing) / (c⁻ + smoothing)), with the counts of the token in
+labelled texts of the target and in all others. `data` is a list of (text, label) pairs, or the path of a CSV or
+JSON Lines file with the columns `text` and `label`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import warnings
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from slalom.errors import InputError, SlalomWarning
+from slalom.explainers._common import Budget, choose, finish
+from slalom.explanation import Explanation
+from slalom.files import from_json, read_text
+from slalom.models.ask import Ask
+from slalom.models.target import Target
+from slalom.tokens import Tokens
+
+NEEDS = "labelled data"
+
+_NO_DATA = (
+    "'naive_bayes' needs labelled data: data=[(text, label), …] or the path of a CSV or JSONL file with the "
+    "columns text and label (on the command line: -o data=FILE)"
+)
+
+
+def explain(
+    ask: Ask,
+    target: Target,
+    *,
+    budget: Budget = "auto",
+    seed: int = 0,
+    data: Iterable[tuple[str, str | int]] | str | Path | None = None,
+    smoothing: float = 20.0,
+    granularity: Literal["types"] = "types",
+) -> Explanation:
+    """One weight for every token type, from class-wise counts with multiplicity (maths 6)."""
+    choose("granularity", granularity, Literal["types"])
+    if data is None:
+        raise InputError(_NO_DATA)
+    if not (isinstance(smoothing, int | float) and 0 < smoothing < math.inf):
+        raise InputError(f"smoothing must be a positive number; got {smoothing!r}")
+    pairs = _read(Path(data)) if isinstance(data, str | Path) else list(data)
+    own, other = _counts(ask, target, pairs)
+    weights = [math.log((own[key] + smoothing) / (other[key] + smoothing)) for key in _keys(ask, ask.tokens)]
+    source = str(data) if isinstance(data, str | Path) else "given"
+    return finish(
+        ask,
+        target,
+        "naive_bayes",
+        {"attribution": np.array(weights)},
+        settings={"data": f"{source}: {len(pairs)} texts", "smoothing": float(smoothing)},
+    )
+
+
+def _keys(ask: Ask, tokens: Tokens) -> list[Hashable]:
+    """What makes two tokens of different texts the same: the model's ids, or the words where it has none."""
+    return list(tokens.strings if getattr(ask.model, "tokenizer", None) is None else tokens.pieces)
+
+
+def _counts(ask: Ask, target: Target, pairs: Sequence[Any]) -> tuple[Counter[Hashable], Counter[Hashable]]:
+    """How often every token stands in the texts of the target, and in the others."""
+    words = ask.tokens.joined()
+    by_word = len(words) == len(ask.tokens)
+    counts: tuple[Counter[Hashable], Counter[Hashable]] = (Counter(), Counter())
+    texts = [0, 0]
+    for place, pair in enumerate(pairs):
+        text, label = _pair(pair, place)
+        side = int(_index(label, target, place) != target.index)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SlalomWarning)  # texts beyond the model's limit are cut here too
+            tokens = ask.model.tokenize(text)
+        counts[side].update(_keys(ask, tokens.joined() if by_word else tokens))
+        texts[side] += 1
+    if 0 in texts:
+        raise InputError(
+            f"'naive_bayes' needs texts of {target.label!r} and of other labels; "
+            f"the data has {texts[0]} and {texts[1]}"
+        )
+    return counts
+
+
+def _pair(pair: Any, place: int) -> tuple[Any, Any]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise InputError(f"entry {place} of the data must be a pair (text, label); got {pair!r:.60}")
+    return pair[0], pair[1]
+
+
+def _index(label: Any, target: Target, place: int) -> int:
+    names = [name.lower() for name in target.labels]
+    if str(label).lower() in names:
+        return names.index(str(label).lower())
+    if str(label).isdecimal() and int(label) < len(names):
+        return int(label)
+    raise InputError(
+        f"entry {place} of the data has the label {label!r}; the model's labels are {', '.join(target.labels)}"
+    )
+
+
+def _read(path: Path) -> list[tuple[str, str]]:
+    """The pairs of a CSV or JSON Lines file."""
+    text = read_text(path)
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        rows = [from_json(line, repr(str(path))) for line in text.splitlines() if line.strip()]
+    else:
+        rows = list(csv.DictReader(io.StringIO(text)))
+    for place, row in enumerate(rows):
+        if not isinstance(row, dict) or row.get("text") is None or row.get("label") is None:
+            raise InputError(f"{path}: entry {place} lacks the columns text and label; got {row!r:.80}")
+    return [(row["text"], row["label"]) for row in rows]

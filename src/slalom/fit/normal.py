@@ -1,0 +1,230 @@
+"""The normal equations of SLALOM with the values eliminated (maths 3c).
+
+F is linear in the values for fixed importances. A *point* is a choice of importances with the values solved
+for; its *curvature* is the Gauss–Newton system of the importances that remains (the Schur complement); its
+*posterior* the covariance that follows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, sparse
+
+from slalom.fit.rows import Rows
+from slalom.tokens import FloatArray, IntArray
+
+Factor = tuple[FloatArray, bool]
+
+
+@dataclass(frozen=True, eq=False)
+class Ties:
+    """How parameters make units: units = matrix @ θ, with a prior block for every parameter."""
+
+    matrix: sparse.csr_array | None
+    """(U, P); None where every unit is its own parameter."""
+    blocks: IntArray
+    """(P,) parameters of one block share a prior variance for importances and one for values."""
+    centred: tuple[bool, ...]
+    """For every block: do its values scatter around the mean output (types) or around zero (deviations)?"""
+
+    def up(self, parameters: FloatArray) -> FloatArray:
+        """From parameters (P + 1, …) to units (U + 1, …), the background last in both."""
+        if self.matrix is None:
+            return parameters
+        return np.concatenate([self.matrix @ parameters[:-1], parameters[-1:]])
+
+    def down(self, units: FloatArray) -> FloatArray:
+        """The transpose of `up`."""
+        if self.matrix is None:
+            return units
+        return np.concatenate([self.matrix.T @ units[:-1], units[-1:]])
+
+    def inside(self, gram: FloatArray) -> FloatArray:
+        """upᵀ gram up: a Gram matrix over units as one over parameters."""
+        return gram if self.matrix is None else np.ascontiguousarray(self.down(self.down(gram).T).T)
+
+    def outside(self, covariance: FloatArray) -> FloatArray:
+        """up covariance upᵀ: a covariance of parameters as one of units."""
+        return covariance if self.matrix is None else np.ascontiguousarray(self.up(self.up(covariance).T).T)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Groups of queries over units, and how the units are tied."""
+
+    rows: list[Rows]
+    outputs: list[FloatArray]
+    ties: Ties
+    centre: FloatArray
+    """(P + 1, K) prior means of the values, the background last."""
+    background: bool
+
+    @property
+    def n_units(self) -> int:
+        return len(self.ties.blocks) if self.ties.matrix is None else int((self.ties.matrix.shape or (0,))[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Variances:
+    """Noise of every group of queries, and prior spread of every block of parameters."""
+
+    noise: FloatArray
+    s: FloatArray
+    v: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Importances, the background's weight, and what follows from them."""
+
+    s: FloatArray
+    """(P,)"""
+    w0: float
+    v: FloatArray
+    """(P + 1, K)"""
+    shares: list[FloatArray]
+    masses: list[FloatArray]
+    residuals: list[FloatArray]
+    factor: Factor
+    """Of H_vv."""
+
+
+def solve_values(problem: Problem, variances: Variances, s: FloatArray, w0: float) -> Point:
+    """The point at these importances."""
+    ties, size = problem.ties, problem.n_units + 1
+    weights = np.append(np.exp(ties.up(np.append(s, 0.0))[:-1]), w0)
+    gram, pull = np.zeros((size, size)), np.zeros((size, problem.centre.shape[1]))
+    shares, masses = [], []
+    for rows, outputs, noise in zip(problem.rows, problem.outputs, variances.noise, strict=True):
+        share, mass = rows.shares(weights[rows.active])
+        gram[np.ix_(rows.active, rows.active)] += rows.gram(share, share) / noise
+        pull[rows.active] += rows.pull(share, outputs) / noise
+        shares.append(share)
+        masses.append(mass)
+    prior = value_precision(problem, variances)
+    factor = cholesky(ties.inside(gram), prior)
+    right = prior[:, None] * problem.centre + ties.down(pull)
+    v = linalg.cho_solve(factor, right, check_finite=False)
+    units = ties.up(v)
+    residuals = [
+        outputs - rows.times(share, units[rows.active])
+        for rows, outputs, share in zip(problem.rows, problem.outputs, shares, strict=True)
+    ]
+    return Point(s, w0, v, shares, masses, residuals, factor)
+
+
+def value_precision(problem: Problem, variances: Variances) -> FloatArray:
+    """(P + 1,) prior precision of the values."""
+    return 1.0 / np.append(variances.v[problem.ties.blocks], variances.v[0])
+
+
+def cholesky(matrix: FloatArray, diagonal: FloatArray) -> Factor:
+    """Factor of matrix + diag(diagonal); rounding that leaves it indefinite is met with a growing jitter."""
+    shifted = matrix.copy()
+    index = np.diag_indices_from(shifted)
+    shifted[index] += diagonal
+    jitter = np.finfo(float).eps * max(float(shifted[index].max()), np.finfo(float).tiny)
+    for _ in range(40):
+        try:
+            return linalg.cho_factor(shifted, lower=True, check_finite=False)
+        except linalg.LinAlgError:
+            shifted[index] += jitter
+            jitter *= 4.0
+    raise linalg.LinAlgError("the normal equations are not positive definite")
+
+
+def objective(problem: Problem, variances: Variances, point: Point) -> float:
+    """Weighted squares plus priors: what a step must not raise."""
+    misfit = sum(float((r**2).sum()) / n for r, n in zip(point.residuals, variances.noise, strict=True))
+    values = value_precision(problem, variances)[:, None] * (point.v - problem.centre) ** 2
+    return misfit + float(values.sum()) + float((point.s**2 / variances.s[problem.ties.blocks]).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Grams:
+    """Of one group, over its active units, not divided by its noise; lists have one matrix per output."""
+
+    vv: FloatArray
+    ss: list[FloatArray]
+    sv: list[FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """The Gauss–Newton system of (s, w0), values eliminated."""
+
+    schur: FloatArray
+    gradient: FloatArray
+    cross: list[FloatArray]
+    """Per output: H_vv⁻¹ H_vs."""
+    grams: list[Grams]
+
+
+def curvature(problem: Problem, variances: Variances, point: Point) -> Curvature:
+    """The system at a point."""
+    ties, size, n_outputs = problem.ties, problem.n_units + 1, point.v.shape[1]
+    units = ties.up(point.v)
+    h_ss, gradient = np.zeros((size, size)), np.zeros(size)
+    h_sv = [np.zeros((size, size)) for _ in range(n_outputs)]
+    grams = []
+    for g, (rows, noise) in enumerate(zip(problem.rows, variances.noise, strict=True)):
+        block = np.ix_(rows.active, rows.active)
+        share, told = point.shares[g], problem.outputs[g] - point.residuals[g]
+        own = Grams(rows.gram(share, share), [], [])
+        for k in range(n_outputs):
+            slopes = rows.slopes(share, point.masses[g], units[rows.active, k], told[:, k])
+            own.ss.append(rows.gram(slopes, slopes))
+            own.sv.append(rows.gram(slopes, share))
+            h_ss[block] += own.ss[k] / noise
+            h_sv[k][block] += own.sv[k] / noise
+            gradient[rows.active] += rows.pull(slopes, point.residuals[g][:, [k]])[:, 0] / noise
+        grams.append(own)
+    return _eliminate(problem, variances, point, h_ss, h_sv, gradient, grams)
+
+
+def _eliminate(
+    problem: Problem,
+    variances: Variances,
+    point: Point,
+    h_ss: FloatArray,
+    h_sv: list[FloatArray],
+    gradient: FloatArray,
+    grams: list[Grams],
+) -> Curvature:
+    ties = problem.ties
+    prior = np.append(1.0 / variances.s[ties.blocks], 0.0)
+    schur = ties.inside(h_ss) + np.diag(prior)
+    slope = ties.down(gradient) - prior * np.append(point.s, 0.0)
+    cross = []
+    for mixed_units in h_sv:
+        mixed = ties.inside(mixed_units)
+        cross.append(linalg.cho_solve(point.factor, mixed.T, check_finite=False))
+        schur -= mixed @ cross[-1]
+    if not problem.background:
+        schur[-1], schur[:, -1] = 0.0, 0.0
+        schur[-1, -1], slope[-1] = 1.0, 0.0
+    return Curvature(schur, slope, cross, grams)
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """Covariances of the parameters (P + 1): importances, and per output values and both together."""
+
+    ss: FloatArray
+    sv: list[FloatArray]
+    vv: list[FloatArray]
+
+
+def posterior(point: Point, system: Curvature) -> Posterior:
+    """The covariance that follows from the normal equations."""
+    # A common shift of all importances changes nothing: the system is nearly singular, so scale it first.
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(system.schur), 1e-300))
+    factor = cholesky(system.schur * np.outer(scale, scale), np.full(len(scale), 1e-10))
+    unit = np.eye(len(scale))
+    ss = linalg.cho_solve(factor, unit, check_finite=False) * np.outer(scale, scale)
+    own = linalg.cho_solve(point.factor, unit, check_finite=False)
+    follow = [cross @ ss for cross in system.cross]
+    vv = [own + f @ cross.T for f, cross in zip(follow, system.cross, strict=True)]
+    return Posterior(ss, [-f.T for f in follow], vv)
