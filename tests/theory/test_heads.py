@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from theory_layers import WORDS, make
+from theory_layers import WORDS, ids_of, make
 
 from slalom import Explainer
 from slalom.errors import InputError
@@ -97,6 +97,36 @@ def test_the_formula_holds_without_background() -> None:
     gap = average(near, counts) - pooled(near).predict(counts)
     np.testing.assert_allclose(gap, first_order_gap(near, counts), atol=2e-4)
     assert np.abs(gap).max() > 1e-3
+
+
+def test_words_left_out_weigh_nothing() -> None:
+    slaloms = head_slaloms(layer(make(positions=False, skip=True)[0]))
+    units = [5, 9, 5, 12, 7]
+    document = dropped(slaloms, units)
+    kept = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 1, 1], [0, 1, 0, 0]], dtype=float)
+    bags = [[5, 5, 12, 7], [], units, [9]]
+    np.testing.assert_allclose(document.outputs(kept), average(slaloms, counted(bags))[:, 0], atol=1e-13)
+    with pytest.raises(InputError, match="background"):
+        dropped([Slalom(np.ones(3), np.zeros(3))], [0, 1])
+
+
+def test_the_librarys_lime_agrees_with_its_limit() -> None:
+    """Six runs of the explainer on a layer without positions, dropping tokens; large bandwidth."""
+    model, tokenizer = make(positions=False, max_position_embeddings=40)
+    explainer = Explainer(model, tokenizer)
+    text = " ".join([*WORDS, "good", "film"])
+    exact = least_squares(dropped(head_slaloms(layer(model)), ids_of(tokenizer, text)[1:]))
+    runs = []
+    for seed in range(6):
+        found = explainer(
+            text, target=1, method="lime", granularity="types", kernel_width=1e6, budget=1000, seed=seed
+        )
+        runs.append(found.score()[: len(WORDS)])
+    mean, error = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1) / np.sqrt(len(runs))
+    z = (mean - exact) / error
+    # Student's t with 5 degrees of freedom: E z² = 5/3
+    assert np.mean(z**2) < 4
+    assert np.linalg.norm(mean - exact) < 0.1 * np.linalg.norm(exact)
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_the_solver_recovers_the_planted_slalom(d: int, classes: int) -> None:
     tokens = model.tokenize(" ".join(f"t{i}" for i in range(d)))
     ask = Ask(model, tokens)
     queries = join(
-        [singles(tokens.first, d), short(tokens.first, d, 3 * d, np.array([2, 3]), np.random.default_rng(0))]
+        [singles(tokens.first, d), short(tokens.first, d, 3 * d, (2, 3), np.random.default_rng(0))]
     )
     signal = Target(1, model.labels, model.activation).signal(ask(queries))
     found = fit([Group(queries.counts(tokens.inverse, d), signal)], background=False).surrogate

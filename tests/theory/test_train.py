@@ -29,7 +29,7 @@ def corpus(count: int, seed: int) -> tuple[list[str], list[int]]:
 def test_the_recipe_learns_which_words_decide() -> None:
     sizes = {"hidden_size": 16, "attention_size": 8, "value_size": 8, "num_attention_heads": 2}
     model, tokenizer = train_layer(
-        *corpus(400, 0), epochs=3, learning_rate=1e-2, batch_size=32, max_position_embeddings=16, **sizes
+        *corpus(400, 0), epochs=8, learning_rate=1e-2, batch_size=32, max_position_embeddings=16, **sizes
     )
     assert not model.training
     assert accuracy(model, tokenizer, *corpus(200, 1)) > 0.95

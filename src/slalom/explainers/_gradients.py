@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from slalom.models.batches import BATCH_TOKENS
-
 from slalom.tokens import FloatArray
 
 if TYPE_CHECKING:

@@ -35,8 +35,11 @@ class Sample:
 def draw(
     ask: Ask, target: Target, design: Design, count: int, seed: int, longest: int = 3, most: int = 5
 ) -> Sample:
-    """`count` queries of a design (maths 3d), asked: short sequences of 1 … `longest` types, the text without
-    0 … `most` of its tokens, or the text without any number of them. The same arguments give the same queries."""
+    """`count` queries of a design (maths 3d), asked. The same arguments give the same queries.
+
+    "short": sequences of 1 … `longest` types; "deletions": the text without 0 … `most` of its tokens;
+    "subsets": the text without any number of them.
+    """
     choose("design", design, Design)
     whole_number("longest", longest)
     whole_number("most", most, least=0)
@@ -54,7 +57,7 @@ def draw(
 
 
 def for_target(surrogate: Slalom, target: Target, units: IntArray) -> Slalom:
-    """The one-output SLALOM of the target over the positions of the text; `units` maps positions to its units."""
+    """The one-output SLALOM of the target over the positions of the text, which `units` maps to its units."""
     return Slalom(
         target.read(surrogate.values[units]),
         surrogate.importances[units],

@@ -1,9 +1,10 @@
 """Attention weights: how much the place that is read out looks at each token.
 
-The read-out is the first place of an encoder and the last of a decoder. Four readings: "alpha_avg" and "alpha_max", the
-mean and the largest weight over the heads of one `layer` (the last by default); "rollout", weights multiplied through
-all layers with the residual connections; "flow", the largest flow through the same graph (Abnar and Zuidema). `reading`
-chooses the one to rank by. Weights are never negative: they do not say for or against.
+The read-out is the first place of an encoder and the last of a decoder. Four readings: "alpha_avg" and
+"alpha_max", the mean and the largest weight over the heads of one `layer` (the last by default); "rollout",
+weights multiplied through all layers with the residual connections; "flow", the largest flow through the
+same graph (Abnar and Zuidema). `reading` chooses the one to rank by. Weights are never negative: they do
+not say for or against.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A generalised additive surrogate: one weight for every token at every place where it can stand.
 
-Lasso regression (0.01, as in the SLALOM paper) on indicators of (token, place), fitted to copies of the text with tokens
-left out, which moves the tokens behind them to other places. A token's score is its weight at its own place. The
-second additive model that the paper argues against. `design` is "deletions" (0 to 5 tokens left out) or "subsets" (any
-number).
+Lasso regression (0.01, as in the SLALOM paper) on indicators of (token, place), fitted to copies of the
+text with tokens left out, which moves the tokens behind them to other places. A token's score is its weight
+at its own place. The second additive model that the paper argues against. `design` is "deletions" (0 to 5
+tokens left out) or "subsets" (any number).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def explain(
     n, types = len(ask.tokens), ask.tokens.n_types
     sample = draw(ask, target, design, queries("gam", budget), seed)
     rows, truth = _indicators(sample, ask.tokens.inverse, types), target.read(sample.outputs)
-    solved, converged = _lasso(rows[sample.fitted], truth[sample.fitted], float(alpha))
+    solved, converged = _lasso(rows[sample.fitted], truth[sample.fitted], n * types, float(alpha))
     own = ask.tokens.inverse * n + np.arange(n)
     mean = float(truth[sample.fitted].mean())
     late = () if converged else ("The lasso had not settled when its iterations ended; raise alpha.",)
@@ -68,13 +68,16 @@ def _indicators(sample: Sample, inverse: np.ndarray, types: int) -> sparse.csr_a
     return sparse.csr_array((np.ones(len(columns)), (queries.rows, columns)), shape=shape)
 
 
-def _lasso(rows: sparse.csr_array, truth: np.ndarray, alpha: float) -> tuple[Additive, bool]:
+def _lasso(rows: sparse.csr_array, truth: np.ndarray, width: int, alpha: float) -> tuple[Additive, bool]:
     sklearn = extra("sklearn.linear_model", "gam")
     late = extra("sklearn.exceptions", "gam").ConvergenceWarning
-    seen = np.flatnonzero(np.asarray(rows.sum(axis=0)).ravel())
+    seen = np.unique(rows.indices)
+    chosen = sparse.csc_matrix(rows[:, seen])
+    # scikit-learn wants indices of 32 bits.
+    chosen.indices, chosen.indptr = chosen.indices.astype(np.int32), chosen.indptr.astype(np.int32)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", late)
-        model = sklearn.Lasso(alpha=alpha, max_iter=_STEPS).fit(rows[:, seen].toarray(), truth)
-    weights = np.zeros(rows.shape[1])
+        model = sklearn.Lasso(alpha=alpha, max_iter=_STEPS).fit(chosen, truth)
+    weights = np.zeros(width)
     weights[seen] = model.coef_
     return Additive(weights, np.array([model.intercept_])), not any(w.category is late for w in caught)

@@ -1,8 +1,8 @@
 """Gradient of the target's score at the embedding layer, in four readings.
 
-G×I is the gradient times the embedding, G-avg its mean over coordinates, G-ℓ1 and G-ℓ2 its norms, which have no sign. All
-four are in the scores; `reading` ("grad_x_input", "avg", "l1", "l2") chooses the one to rank by. Through captum's
-Saliency, special tokens in place.
+G×I is the gradient times the embedding, G-avg its mean over coordinates, G-ℓ1 and G-ℓ2 its norms, which
+have no sign. All four are in the scores; `reading` ("grad_x_input", "avg", "l1", "l2") chooses the one to
+rank by. Through captum's Saliency, special tokens in place.
 """
 
 from __future__ import annotations

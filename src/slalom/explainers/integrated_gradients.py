@@ -1,8 +1,9 @@
 """Integrated gradients: the gradient along the way from a text that says nothing, times the way.
 
-The way starts where every token is the tokenizer's mask token (else its pad, unknown or end token) with special tokens in
-place, or with baseline="zero" at embeddings of zero. What the tokens get adds up to the difference of the two
-scores; where it does not, to one per cent, the steps are doubled. Through captum, at the embedding layer.
+The way starts where every token is the tokenizer's mask token (else its pad, unknown or end token) with
+special tokens in place, or with baseline="zero" at embeddings of zero. What the tokens get adds up to the
+difference of the two scores; where it does not, to one per cent, the steps are doubled. Through captum, at
+the embedding layer.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Baseline = Literal["token", "zero"]
 _GAP = 0.01
 """The largest relative completeness gap that is accepted without more steps."""
 _AROUND = 5
-"""Queries besides the steps: the text itself, finding the embedding layer, both ends of the way and one spare."""
+"""Queries besides the steps: the text, finding the embedding layer, both ends of the way, one spare."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +115,6 @@ def _notes(way: _Way) -> tuple[str, ...]:
     if way.gap <= _GAP:
         return ()
     return (
-        f"The scores do not add up to the difference they should explain: {100 * way.gap:.2g} % of it is missing "
-        f"or too much after {way.steps} steps.",
+        f"The scores do not add up to the difference they should explain: {100 * way.gap:.2g} % of it is "
+        f"missing or too much after {way.steps} steps.",
     )

@@ -1,7 +1,7 @@
 """KernelSHAP: Shapley values estimated by a weighted regression over subsets of the tokens.
 
-The shap package's KernelExplainer. A token that is absent is dropped; the base value is the model's score of the empty
-text. No token is selected away (l1_reg off, where the package keeps ten by default).
+The shap package's KernelExplainer. A token that is absent is dropped; the base value is the model's score
+of the empty text. No token is selected away (l1_reg off, where the package keeps ten by default).
 """
 
 from __future__ import annotations
@@ -59,6 +59,6 @@ def _few(asked: int, count: int) -> tuple[str, ...]:
     if asked - 2 >= min(count, 2**count - 2):
         return ()
     return (
-        f"{asked} queries are too few to tell {count} tokens apart: the regression has many solutions, and the "
-        "smallest is shown.",
+        f"{asked} queries are too few to tell {count} tokens apart: the regression has many solutions, and "
+        "the smallest is shown.",
     )

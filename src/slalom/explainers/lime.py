@@ -1,10 +1,10 @@
 """LIME for text: a linear model, weighted towards the whole text, of what is left when tokens are dropped.
 
-The lime package's own LimeTextExplainer, run over this model's tokens: it sees a text made of the tokens' numbers, and
-what it leaves standing is asked from the model as tokens, special tokens in place. Sampling, kernel (cosine,
-width 25) and ridge regression are the package's; every token gets a weight, and the model is fitted to the target's score
-(log-odds). By default copies of a token are told apart; granularity "types" drops all copies at once, the package's bag
-of words.
+The lime package's own LimeTextExplainer, run over this model's tokens: it sees a text made of the tokens'
+numbers, and what it leaves standing is asked from the model as tokens, special tokens in place. Sampling,
+kernel (cosine, width 25) and ridge regression are the package's; every token gets a weight, and the model
+is fitted to the target's score (log-odds). By default copies of a token are told apart; granularity "types"
+drops all copies at once, the package's bag of words.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A linear surrogate: one weight for every token type, fitted to the queries that SLALOM-SGD asks.
 
-Ridge regression on token counts, the ridge chosen by cross-validation. The additive model that the SLALOM paper argues
-against: it says that a token counts the same wherever it stands and however often. `design` chooses the
-queries: "short" sequences of at most three types, "deletions" (the text without 0 to 5 tokens) or "subsets" (the
-text without any number of them).
+Ridge regression on token counts, the ridge chosen by cross-validation. The additive model that the SLALOM
+paper argues against: it says that a token counts the same wherever it stands and however often. `design`
+chooses the queries: "short" sequences of at most three types, "deletions" (the text without 0 to 5 tokens)
+or "subsets" (the text without any number of them).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Naive Bayes: how much more often a token stands in texts of the label than in others.
 
-It explains the data, not the model: w(τ) = log((c⁺ + smoothing) / (c⁻ + smoothing)), with the counts of the token in
-labelled texts of the target and in all others. `data` is a list of (text, label) pairs, or the path of a CSV or
-JSON Lines file with the columns `text` and `label`.
+It explains the data, not the model: w(τ) = log((c⁺ + smoothing) / (c⁻ + smoothing)), with the counts of the
+token in labelled texts of the target and in all others. `data` is a list of (text, label) pairs, or the
+path of a CSV or JSON Lines file with the columns `text` and `label`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,8 @@ def _index(label: Any, target: Target, place: int) -> int:
     if str(label).isdecimal() and int(label) < len(names):
         return int(label)
     raise InputError(
-        f"entry {place} of the data has the label {label!r}; the model's labels are {', '.join(target.labels)}"
+        f"entry {place} of the data has the label {label!r}; "
+        f"the model's labels are {', '.join(target.labels)}"
     )
 
 

@@ -1,7 +1,7 @@
 """Occlusion: what the score loses when a token is left out of the text.
 
-Asks for the text and for the text without each of its tokens; the only token of a text is compared with the empty
-text. A token is dropped, not masked.
+Asks for the text and for the text without each of its tokens; the only token of a text is compared with the
+empty text. A token is dropped, not masked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Shapley values by sampling: what a token adds when tokens come in random order.
 
-Permutations are drawn in pairs, each with its reverse, which cancels much of the noise; the standard errors come from the
-spread over the pairs. A token that is absent is dropped; the base value is the model's score of the empty text.
+Permutations are drawn in pairs, each with its reverse, which cancels much of the noise; the standard errors
+come from the spread over the pairs. A token that is absent is dropped; the base value is the model's score
+of the empty text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""SLALOM-Ana, the paper's Proposition 5.2: value and importance of every token type, read off 2 d − 1 queries.
+"""SLALOM-Ana, the paper's Proposition 5.2: value and importance of every token type, read off 2 d − 1
+queries.
 
-Every type is asked on its own, and all but one beside another. Exact for a model that is a SLALOM; a real model is not,
-and the share of a pair that lies outside of what a SLALOM can say is moved to its edge (strict=True refuses it).
+Every type is asked on its own, and all but one beside another. Exact for a model that is a SLALOM; a real
+model is not, and the share of a pair that lies outside of what a SLALOM can say is moved to its edge
+(strict=True refuses it).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def explain(
     strict: bool = False,
     gamma: float = 0.0,
 ) -> Explanation:
-    """2 d − 1 queries and the text itself; what a larger budget leaves over judges the fit on sequences of three."""
+    """2 d − 1 queries and the text; what a larger budget leaves over judges the fit on sequences of three."""
     choose("granularity", granularity, Literal["types"])
     tokens = ask.tokens
     first, n, d = tokens.first, len(tokens), tokens.n_types

@@ -1,7 +1,9 @@
-"""SLALOM-SGD, the paper's Algorithm 1: value and importance of every token type, by stochastic gradient descent.
+"""SLALOM-SGD, the paper's Algorithm 1: value and importance of every token type, by stochastic gradient
+descent.
 
-Random sequences of at most three of the text's token types are asked once; Adam on minibatches of the squared error
-does the rest, with the paper's settings. Kept as a reference: `slalom` fits the same surrogate exactly.
+Random sequences of at most three of the text's token types are asked once; Adam on minibatches of the
+squared error does the rest, with the paper's settings. Kept as a reference: `slalom` fits the same
+surrogate exactly.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from slalom.explainers._common import Budget, choose, finish, held_out, queries
+from slalom.explainers._common import Budget, choose, finish, held_out, queries, whole_number
 from slalom.explainers._samples import draw, for_target
 from slalom.explanation import Explanation
 from slalom.fit import readings, sgd
@@ -18,6 +20,8 @@ from slalom.models.ask import Ask
 from slalom.models.target import Target
 
 NEEDS = "logits"
+
+_STEPS = 800
 
 
 def explain(
@@ -28,20 +32,26 @@ def explain(
     seed: int = 0,
     granularity: Literal["types"] = "types",
     length: int = 3,
-    epochs: int = 20,
+    epochs: int | Literal["auto"] = "auto",
     batch_size: int = 128,
     learning_rate: float = 1e-2,
     gamma: float = 0.0,
 ) -> Explanation:
-    """`budget` sequences (1000 by default) of 1 … `length` types, an eighth of them held out."""
+    """`budget` sequences (1000 by default) of 1 … `length` types, an eighth of them held out.
+
+    The paper's 5000 sequences and 20 epochs make 800 steps of Adam; epochs="auto" takes as many steps.
+    """
     choose("granularity", granularity, Literal["types"])
+    whole_number("batch_size", batch_size)
     tokens = ask.tokens
     sample = draw(ask, target, "short", queries("slalom_sgd", budget), seed, longest=length)
     counts = sample.queries.counts(tokens.inverse, tokens.n_types)
+    passes = -(-_STEPS // -(-len(sample.fitted) // batch_size)) if epochs == "auto" else epochs
+    whole_number("epochs", passes)
     solved = sgd.fit(
         counts[sample.fitted],
         sample.outputs[sample.fitted],
-        epochs=epochs,
+        epochs=passes,
         batch_size=batch_size,
         learning_rate=learning_rate,
         seed=seed,
@@ -60,5 +70,5 @@ def explain(
         fidelity=held_out(
             types, counts[sample.held_out], truth[sample.held_out], float(truth[sample.fitted].mean())
         ),
-        settings={"length": length, "epochs": epochs, "steps": solved.iterations, "loss": solved.loss},
+        settings={"length": length, "epochs": passes, "steps": solved.iterations, "loss": solved.loss},
     )

@@ -1,7 +1,7 @@
 """SmoothGrad: the gradient at the embedding layer, averaged over noisy copies of the embeddings.
 
-The noise is normal, `noise` (0.1) times the range of the text's embeddings. Readings as in `gradient`, of the averaged
-gradient. Through captum's NoiseTunnel, special tokens in place.
+The noise is normal, `noise` (0.1) times the range of the text's embeddings. Readings as in `gradient`, of
+the averaged gradient. Through captum's NoiseTunnel, special tokens in place.
 """
 
 from __future__ import annotations

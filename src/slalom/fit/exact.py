@@ -122,7 +122,7 @@ def _iterate(problem: Problem) -> tuple[Point, Variances, int, str]:
     for iteration in range(1, _MAX_ITERATIONS + 1):
         system = curvature(problem, variances, point)
         if iteration > _WARM_UP:
-            spread = posterior(point, system)
+            spread = posterior(problem, point, system)
             variances = evidence.reestimate(problem, variances, point, system, spread)
         before = point
         point, damping = _step(problem, variances, point, system, damping)
@@ -157,7 +157,7 @@ def _settled(problem: Problem, before: Point, after: Point) -> bool:
 
 
 def _covariance(problem: Problem, variances: Variances, point: Point, column: int) -> FloatArray:
-    spread = posterior(point, curvature(problem, variances, point))
+    spread = posterior(problem, point, curvature(problem, variances, point))
     scale = np.ones(len(spread.ss))
     scale[-1] = 1.0 / point.w0 if point.w0 > 0 else 0.0  # from w0 to log w0
     outside = problem.ties.outside

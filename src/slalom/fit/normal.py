@@ -217,13 +217,15 @@ class Posterior:
     vv: list[FloatArray]
 
 
-def posterior(point: Point, system: Curvature) -> Posterior:
+def posterior(problem: Problem, point: Point, system: Curvature) -> Posterior:
     """The covariance that follows from the normal equations."""
     # A common shift of all importances changes nothing: the system is nearly singular, so scale it first.
     scale = 1.0 / np.sqrt(np.maximum(np.diag(system.schur), 1e-300))
     factor = cholesky(system.schur * np.outer(scale, scale), np.full(len(scale), 1e-10))
     unit = np.eye(len(scale))
     ss = linalg.cho_solve(factor, unit, check_finite=False) * np.outer(scale, scale)
+    if not problem.background:  # w0 is known to be zero
+        ss[-1], ss[:, -1] = 0.0, 0.0
     own = linalg.cho_solve(point.factor, unit, check_finite=False)
     follow = [cross @ ss for cross in system.cross]
     vv = [own + f @ cross.T for f, cross in zip(follow, system.cross, strict=True)]

@@ -1,7 +1,7 @@
 """Looking inside a torch model: gradients at its embedding layer, and its attention weights.
 
-Nothing of it touches the user's model. Embeddings are replaced by a hook that is removed again, whatever happens;
-attention weights come from a copy that shares the weights and has a config of its own.
+Nothing of it touches the user's model. Embeddings are replaced by a hook that is removed again, whatever
+happens; attention weights come from a copy that shares the weights and has a config of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Inside:
     embeddings: torch.Tensor
     """(1, L, D) what the embedding layer gives for the whole input."""
     owner: IntArray
-    """(L,) the token that each place of the input belongs to; -1 for special tokens and other fixed context."""
+    """(L,) the token each place of the input belongs to; -1 for special tokens and fixed context."""
     score: Score
     baseline: Callable[[], torch.Tensor]
     """(1, L, D) the input with every token replaced by the tokenizer's mask, pad or unknown token."""
@@ -101,7 +101,7 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
 
 
 def attentions(ask: Ask, method: str) -> tuple[FloatArray, IntArray]:
-    """(layers, heads, L, L) attention weights for the text as it is, and the owner of each of the L places."""
+    """(layers, heads, L, L) attention weights for the text as it is, and the owner of each place."""
     model = _module_model(ask.model, method, "the attention weights")
     sequence = assemble(ask.tokens, whole(len(ask.tokens)))
     start = time.perf_counter()
@@ -200,8 +200,8 @@ def _baseline_ids(ids: IntArray, owner: IntArray, tokenizer: Any, method: str) -
     blank = next((i for i in known if i is not None), None)
     if blank is None:
         raise ModelError(
-            f"{method!r} needs a token that says nothing as its baseline, but the tokenizer has no mask, pad, "
-            "unknown or end token; use baseline='zero'"
+            f"{method!r} needs a token that says nothing as its baseline, but the tokenizer has no mask, "
+            "pad, unknown or end token; use baseline='zero'"
         )
     return np.where(owner[None] >= 0, blank, ids)
 
@@ -232,6 +232,6 @@ def _eager_twin(module: nn.Module) -> nn.Module:
 
 def _no_attentions(module: nn.Module, method: str) -> str:
     return (
-        f"{method!r} needs attention weights, but {type(module).__name__} gives none: it has no attention layers "
-        "or does not show them; use a method that needs gradients or logits"
+        f"{method!r} needs attention weights, but {type(module).__name__} gives none: it has no attention "
+        "layers or does not show them; use a method that needs gradients or logits"
     )

@@ -99,10 +99,10 @@ def masked(
 
 
 def dropped(slaloms: Sequence[Slalom], units: Sequence[int] | IntArray) -> Masked:
-    """The average of SLALOMs on a text whose words are left out rather than masked: what is gone weighs nothing.
+    """The average of SLALOMs on a text whose words are left out, not masked: what is gone weighs nothing.
 
-    units: the text as units of the SLALOMs; equal units are one word. With the heads of a layer without positions
-    (`heads.head_slaloms`) this is the layer as an explainer that drops tokens sees it.
+    units: the text as units of the SLALOMs; equal units are one word. With the heads of a layer without
+    positions (`heads.head_slaloms`) this is the layer as an explainer that drops tokens sees it.
     """
     units = np.asarray(units, dtype=np.int64)
     groups = _numbered(units)
