@@ -19,27 +19,29 @@ from typing import Any
 
 import numpy as np
 import pandas
-import peers
 
+import peers
 import slalom
 from slalom.evaluate.deletion import deletion, insertion
 from slalom.evaluate.removals import removals
 from slalom.explanation import Explanation
+from slalom.models.ask import Ask
 
 Row = dict[str, Any]
 PEERS = ("reference, 1000", "lime, 1000")
 
 
 def main() -> None:
-    arguments = _arguments()
+    arguments = parse()
     explainer = slalom.Explainer(arguments.model)
     texts = documents(explainer, arguments)
     runs = methods(explainer)
     next(iter(runs.values()))(texts[0])  # the first call of a process pays for imports
     rows: list[Row] = []
     for number, text in enumerate(texts):
+        ask = Ask(explainer.model, explainer.model.tokenize(text))
         for name, run in runs.items():
-            rows.append(judge(explainer, name, run, text) | {"document": number})
+            rows.append(judge(ask, name, run, text) | {"document": number})
         print(f"{number + 1} of {len(texts)} documents", flush=True)
         arguments.out.with_suffix(".json").write_text(json.dumps(rows, indent=1))
     report = f"{table(rows)}\n\n{against(rows, 'slalom balanced')}\n"
@@ -47,7 +49,7 @@ def main() -> None:
     print(report)
 
 
-def _arguments() -> argparse.Namespace:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", required=True, help="directory of the classifier")
     parser.add_argument("--data", type=Path, required=True, help="Parquet file with columns text and split")
@@ -77,10 +79,7 @@ def methods(explainer: slalom.Explainer) -> dict[str, Callable[[str], Explanatio
         plain = explainer(text, method="random")
         found = scores(plain.tokens)
         signed = found if plain.target == plain.labels[1] else -found
-        surrogate = Additive(signed, 0.0) if name == "lime" else None
-        return replace(
-            plain, method=name, scores={"attribution": signed}, ranking="attribution", surrogate=surrogate
-        )
+        return replace(plain, method=name, scores={"attribution": signed}, ranking="attribution")
 
     return {
         "slalom fast, 500": lambda t: explainer(t, effort="fast", budget=500),
@@ -98,20 +97,20 @@ def methods(explainer: slalom.Explainer) -> dict[str, Callable[[str], Explanatio
     }
 
 
-def judge(explainer: slalom.Explainer, name: str, run: Callable[[str], Explanation], text: str) -> Row:
+def judge(ask: Ask, name: str, run: Callable[[str], Explanation], text: str) -> Row:
     start = time.perf_counter()
     explanation = run(text)
     seconds = time.perf_counter() - start
     # the peers' scores are not in units of log-odds, so they predict no change of it
-    left_out = None if name in PEERS else removals(explainer.model, explanation, masks=10)
+    left_out = None if name in PEERS else removals(ask, explanation, masks=10)
     return {
         "method": name,
         "tokens": len(explanation),
         "seconds": seconds,
         "fit_share": (seconds - explanation.cost.model_seconds) / max(explanation.cost.model_seconds, 1e-9),
         "queries": explanation.cost.queries,
-        "deletion": deletion(explainer.model, explanation),
-        "insertion": insertion(explainer.model, explanation),
+        "deletion": deletion(ask, explanation),
+        "insertion": insertion(ask, explanation),
         "removal_error": float(left_out.error.sum()) if left_out else np.nan,
         "no_change": float(left_out.nothing.sum()) if left_out else np.nan,
     }
@@ -124,21 +123,18 @@ def table(rows: list[Row]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     lime = frame[frame.method == "lime, 1000"].seconds.sum()
-    for name in frame.method.unique():
-        part = frame[frame.method == name]
-        relative = part.removal_error.sum() / part.no_change.sum() if name not in PEERS else np.nan
+    for name, part in frame.groupby("method", sort=False):
+        peer = name in PEERS
+        told = "–" if peer else f"{part.removal_error.sum() / part.no_change.sum():.2f}"
+        queries = 1000 if peer else round(part.queries.mean())
         lines.append(
-            f"| {name} | {_mean(part.deletion)} | {_mean(part.insertion)} "
-            f"| {'–' if np.isnan(relative) else f'{relative:.2f}'} | {_queries(name, part)} | {part.seconds.mean():.2f} | {part.seconds.sum() / lime:.3f} |"
+            f"| {name} | {mean(part.deletion)} | {mean(part.insertion)} | {told} | {queries} "
+            f"| {part.seconds.mean():.2f} | {part.seconds.sum() / lime:.3f} |"
         )
     return "\n".join(lines)
 
 
-def _queries(name: str, part: pandas.DataFrame) -> str:
-    return "1000" if name in PEERS else f"{part.queries.mean():.0f}"
-
-
-def _mean(column: pandas.Series) -> str:
+def mean(column: pandas.Series) -> str:
     return f"{column.mean():.3f} ± {column.sem():.3f}"
 
 
@@ -152,18 +148,26 @@ def against(rows: list[Row], best: str) -> str:
     return "\n".join(lines)
 
 
+HEAD = """# The core against the reference package and lime
+
+{count} reviews of {shortest} to {longest} tokens (median {median:.0f}) from `{data}` (split test, seed
+{seed}), explained for the predicted label of a fine-tuned encoder (`scripts/train_encoder.py`). Means and
+standard errors over documents. Removal error: squared error of the predicted change of the log-odds under 1
+to 10 random removals (10 masks each), summed over documents, relative to predicting no change. Times are of
+one process.
+
+Produced by `python benchmarks/core.py --model DIR --data yelp.parquet --out docs/results/core.md`."""
+
+
 def head(arguments: argparse.Namespace, rows: list[Row]) -> str:
-    lengths = sorted({(r["document"], r["tokens"]) for r in rows})
-    tokens = [t for _, t in lengths]
-    return (
-        "# The core against the reference package and lime\n\n"
-        f"{len(tokens)} reviews of {min(tokens)} to {max(tokens)} tokens (median {np.median(tokens):.0f}) "
-        f"from `{arguments.data.name}` (split test, seed {arguments.seed}), explained for the predicted label "
-        "of a fine-tuned encoder (`scripts/train_encoder.py`). Means and standard errors over documents. "
-        "Removal error: squared error of the predicted change of the log-odds under 1 to 10 random removals "
-        "(10 masks each), summed over documents, relative to predicting no change. Times are of one process "
-        "on two cores.\n\n"
-        "Produced by `python benchmarks/core.py --model DIR --data yelp.parquet --out docs/results/core.md`."
+    tokens = list({r["document"]: r["tokens"] for r in rows}.values())
+    return HEAD.format(
+        count=len(tokens),
+        shortest=min(tokens),
+        longest=max(tokens),
+        median=np.median(tokens),
+        data=arguments.data.name,
+        seed=arguments.seed,
     )
 
 

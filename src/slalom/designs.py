@@ -54,6 +54,7 @@ def leave_one_out(n: int) -> Perturbations:
 
 def blocks(n: int, size: int, covers: int, rng: Rng) -> Perturbations:
     """The text without random blocks of `size` tokens; each of `covers` passes leaves each token out once."""
+    size = min(size, max(n - 1, 1))
     count = -(-n // size)
     keep = np.ones((covers * count, n), dtype=bool)
     for cover in range(covers):

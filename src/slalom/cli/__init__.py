@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from slalom.cli.compare import compare
 from slalom.cli.explain import explain
 from slalom.cli.methods import methods
 from slalom.cli.run import INTERRUPTED
@@ -19,6 +20,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(explain)
+app.command()(compare)
 app.command()(methods)
 app.command()(show)
 

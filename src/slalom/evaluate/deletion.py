@@ -8,7 +8,6 @@ import numpy as np
 
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
-from slalom.models.protocol import Model
 from slalom.models.target import choose_target
 from slalom.perturb import from_rows
 from slalom.tokens import FloatArray
@@ -17,7 +16,7 @@ _STEP = 5
 
 
 def curve(
-    model: Model,
+    ask: Ask,
     explanation: Explanation,
     keep: Literal["lowest", "highest"],
     *,
@@ -25,22 +24,21 @@ def curve(
     step: int = _STEP,
 ) -> FloatArray:
     """Probability of the explained label with step, 2·step, … tokens kept by signed score, in their order."""
-    tokens = explanation.tokens
-    n = len(tokens)
+    n = len(explanation)
     order = np.argsort(-explanation.score(score), kind="stable")
     order = order[::-1] if keep == "lowest" else order
     kept = from_rows([np.sort(order[:i]) for i in range(step, n, step)] or [np.arange(n)], n)
-    logits = Ask(model, tokens)(kept)
-    return choose_target(model, explanation.target, logits[0]).probability(logits)
+    logits = ask(kept)
+    return choose_target(ask.model, explanation.target, logits[0]).probability(logits)
 
 
-def deletion(model: Model, explanation: Explanation, *, score: str | None = None, step: int = _STEP) -> float:
+def deletion(ask: Ask, explanation: Explanation, *, score: str | None = None, step: int = _STEP) -> float:
     """Deletion AOPC: 1 − mean probability with the lowest i tokens kept. High is good."""
-    return 1.0 - float(curve(model, explanation, "lowest", score=score, step=step).mean())
+    return 1.0 - float(curve(ask, explanation, "lowest", score=score, step=step).mean())
 
 
 def insertion(
     model: Model, explanation: Explanation, *, score: str | None = None, step: int = _STEP
 ) -> float:
     """Insertion: 1 − mean probability with the highest i tokens kept. Low is good."""
-    return 1.0 - float(curve(model, explanation, "highest", score=score, step=step).mean())
+    return 1.0 - float(curve(ask, explanation, "highest", score=score, step=step).mean())

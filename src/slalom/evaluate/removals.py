@@ -8,7 +8,6 @@ import numpy as np
 
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
-from slalom.models.protocol import Model
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
 from slalom.tokens import FloatArray
@@ -28,7 +27,7 @@ class Removals:
 
 
 def removals(
-    model: Model, explanation: Explanation, *, most: int = 10, masks: int = 100, seed: int = 0
+    ask: Ask, explanation: Explanation, *, most: int = 10, masks: int = 100, seed: int = 0
 ) -> Removals:
     """Predicted against true change of the target's score under `masks` random removals of each size.
 
@@ -38,8 +37,7 @@ def removals(
     sizes = np.repeat(np.arange(1, min(most, n - 1) + 1), masks)
     ranks = np.random.default_rng(seed).random((len(sizes), n)).argsort(axis=1).argsort(axis=1)
     keep = ranks >= sizes[:, None]
-    ask = Ask(model, explanation.tokens)
-    target = choose_target(model, explanation.target, ask.whole())
+    target = choose_target(ask.model, explanation.target, ask.whole())
     truth = target.score(ask(from_keep(keep))) - target.score(ask.whole()[None])
     if explanation.surrogate is None:
         told = -(~keep @ explanation.score())

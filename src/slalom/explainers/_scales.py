@@ -15,6 +15,9 @@ from slalom.tokens import FloatArray, IntArray, Tokens
 
 Granularity = Literal["positions", "types"]
 
+_LEAST_LEFT_OUT = 5
+"""Copies with tokens left out from which the second look is taken: its shift and gain alone explain two."""
+
 
 @dataclass(frozen=True, eq=False)
 class Scales:
@@ -99,7 +102,7 @@ def _in_context(
 ) -> tuple[Slalom, FloatArray, FloatArray | None]:
     near = answers.fitted.get("deletion")
     n = len(tokens)
-    if near is None:
+    if near is None or len(near) < _LEAST_LEFT_OUT:
         return excerpt, covariance[n + 1 :, n + 1 :], None
     if granularity == "positions":
         looked = context.fit(excerpt, near.queries.counts().toarray(), near.outputs)

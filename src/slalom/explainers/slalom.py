@@ -27,6 +27,9 @@ from slalom.tokens import FloatArray
 
 NEEDS = "logits"
 
+_LEAST_BUDGET = 3
+"""The whole text, and two queries that can differ."""
+
 
 def explain(
     ask: Ask,
@@ -39,7 +42,7 @@ def explain(
     gamma: float = 0.0,
 ) -> Explanation:
     """The value and importance of every token, with standard errors and fidelity on held-out queries."""
-    _check(effort, granularity, gamma)
+    _check(budget, effort, granularity, gamma)
     whole = target.signal(ask.whole()[None])[0]
     answers, scales, certainty = _study(ask, target, budget, seed, effort, granularity, gamma)
     scores, errors = _read(scales, target)
@@ -96,7 +99,9 @@ def _certainty(scales: Scales, target: Target) -> float:
     return readings.order_certainty(linear, covariance)
 
 
-def _check(effort: str, granularity: str, gamma: float) -> None:
+def _check(budget: int | Literal["auto"], effort: str, granularity: str, gamma: float) -> None:
+    if budget != "auto" and budget < _LEAST_BUDGET:
+        raise InputError(f"'slalom' needs at least {_LEAST_BUDGET} queries; the budget is {budget}")
     for name, given, known in (("effort", effort, Effort), ("granularity", granularity, Granularity)):
         if given not in get_args(known):
             raise InputError(f"{name} must be one of {', '.join(get_args(known))}; got {given!r}")

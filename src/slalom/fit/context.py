@@ -19,6 +19,7 @@ from slalom.tokens import FloatArray
 _SHARE_POWER = 0.5
 """δ has prior variance ∝ share^(−2 · power): 0 is equal values, 1 equal effects; one half did best (docs)."""
 _RIDGES = np.geomspace(1e-6, 1e3, 73)
+"""Of the largest squared singular value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,9 @@ def _ridge(
     target = left.T @ rest
     outside = max(float(rest @ rest - target @ target), 0.0)
     free = max(len(y) - basis.shape[1], 1)
-    ridge, noise = _restricted_likelihood(singular, target, outside, free)
+    # where the fixed part leaves nothing to see, only rounding is left of the singular values
+    top = max(float(singular.max(initial=0.0)) ** 2, np.finfo(float).eps * float((penalised**2).sum()))
+    ridge, noise = _restricted_likelihood(singular, target, outside, free, _RIDGES * top)
     delta = right.T @ (singular / (singular**2 + ridge) * target)
     head = gauge @ (basis.T @ (y - penalised @ delta))
     # posterior covariance of δ, and of the fixed part given δ
@@ -99,11 +102,9 @@ def _orthonormal(fixed: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _restricted_likelihood(
-    singular: FloatArray, target: FloatArray, outside: float, free: int
+    singular: FloatArray, target: FloatArray, outside: float, free: int, ridges: FloatArray
 ) -> tuple[float, float]:
-    """The ridge, and the noise variance that goes with it."""
-    top = max(float(singular.max(initial=0.0)) ** 2, np.finfo(float).tiny)
-    ridges = _RIDGES * top
+    """The best of the ridges, and the noise variance that goes with it."""
     growth = 1.0 + singular[None, :] ** 2 / ridges[:, None]
     quadratic = (target**2 / growth).sum(axis=1) + outside
     floor = np.finfo(float).tiny

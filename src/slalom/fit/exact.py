@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from slalom.errors import FitError
+from slalom.errors import FitError, InputError
 from slalom.fit import evidence
 from slalom.fit.blas import one_thread
+from slalom.fit.data import outputs_matrix
 from slalom.fit.normal import (
     Curvature,
     Point,
@@ -39,8 +40,12 @@ __all__ = ["Group", "Ties", "fit", "two_levels", "untied"]
 _MAX_ITERATIONS = 60
 _WARM_UP = 2
 """Steps before the variances are first estimated: from all-zero importances there is nothing to see."""
-_EXACT = 1e-26
+_EXACT = 1e-24
 """Of the outputs' squares: what is left when a SLALOM is described to the last digits."""
+_FLAT = 1e-12
+"""Of the largest output: what differs by less differs by rounding."""
+_WIDEST = 1e120
+"""Squares of what is wider than this overflow."""
 _LARGEST_STEP = 3.0
 """In units of importance; keeps the first steps inside what the linearisation can see."""
 
@@ -82,7 +87,13 @@ def fit(
     background) of that output.
     """
     problem = _problem(groups, ties, background)
-    if np.ptp(np.concatenate(problem.outputs), axis=0).max() == 0.0:
+    together = np.concatenate(problem.outputs)
+    size, spread = np.abs(together).max(), np.ptp(together, axis=0).max()
+    if size > _WIDEST:
+        raise FitError(
+            f"the model's answers go up to {size:.3g}, too far for a surrogate to be fitted to them"
+        )
+    if spread <= max(_FLAT * size, 1.0 / _WIDEST):
         return _constant(problem)
     try:
         with one_thread():
@@ -99,8 +110,13 @@ def fit(
 
 
 def _problem(groups: Sequence[Group], ties: Ties | None, background: bool) -> Problem:
-    outputs = [np.asarray(g.outputs, dtype=float) for g in groups]
-    n_units = int((groups[0].counts.shape or (0, 0))[1])
+    widths = {(g.counts.shape or (0, 0))[1] for g in groups}
+    if len(widths) != 1 or not all(np.all(g.counts.sum(axis=1) > 0) and len(g.outputs) for g in groups):
+        raise InputError(
+            f"every group needs queries with tokens in them, over the same units; got {len(groups)} groups"
+        )
+    outputs = [outputs_matrix(g.outputs, (g.counts.shape or (0,))[0], "queries") for g in groups]
+    n_units = int(widths.pop())
     ties = ties or untied(n_units)
     around = np.append(np.asarray(ties.centred)[ties.blocks], True)
     centre = np.where(around[:, None], np.concatenate(outputs).mean(axis=0), 0.0)
@@ -109,7 +125,7 @@ def _problem(groups: Sequence[Group], ties: Ties | None, background: bool) -> Pr
 
 def _constant(problem: Problem) -> Fit[Slalom]:
     """All outputs are the same: every value is that output, and importances have nothing to weigh."""
-    values = np.tile(problem.outputs[0][0], (problem.n_units, 1))
+    values = np.tile(np.concatenate(problem.outputs).mean(axis=0), (problem.n_units, 1))
     covariance = np.zeros((2 * problem.n_units + 2, 2 * problem.n_units + 2))
     return Fit(Slalom(values, np.zeros(problem.n_units)), covariance, 0.0, 0, "constant")
 
@@ -136,16 +152,26 @@ def _step(
 ) -> tuple[Point, float]:
     """A damped Gauss–Newton step on the importances; one that would not help is not made."""
     now = objective(problem, variances, point)
+    schur, gradient = _free(point, system)
     while damping < 1e8:
-        diagonal = np.maximum(np.diag(system.schur), 1e-12)
-        factor = cholesky(system.schur, damping * diagonal)
-        step = linalg.cho_solve(factor, system.gradient, check_finite=False)
+        diagonal = np.maximum(np.diag(schur), 1e-12)
+        factor = cholesky(schur, damping * diagonal)
+        step = linalg.cho_solve(factor, gradient, check_finite=False)
         step *= min(1.0, _LARGEST_STEP / max(np.abs(step[:-1]).max(initial=0.0), 1e-300))
         trial = solve_values(problem, variances, point.s + step[:-1], max(point.w0 + step[-1], 0.0))
         if objective(problem, variances, trial) <= now:
             return trial, max(damping / 10.0, 1e-9)
         damping *= 10.0
     return solve_values(problem, variances, point.s, point.w0), 1e-2
+
+
+def _free(point: Point, system: Curvature) -> tuple[FloatArray, FloatArray]:
+    """The system of what may move: a background of weight zero that would go below it stays where it is."""
+    if point.w0 > 0.0 or system.gradient[-1] >= 0.0:
+        return system.schur, system.gradient
+    schur, gradient = system.schur.copy(), system.gradient.copy()
+    schur[-1, :-1], schur[:-1, -1], gradient[-1] = 0.0, 0.0, 0.0
+    return schur, gradient
 
 
 def _settled(problem: Problem, before: Point, after: Point) -> bool:

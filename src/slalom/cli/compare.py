@@ -1,0 +1,130 @@
+"""`slalom compare`: one text, one model, every method."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slalom.cli import options as o
+from slalom.cli.explain import _read, _source
+from slalom.cli.output import check_json, check_paths
+from slalom.cli.run import guarded, progress, say, still_libraries
+
+if TYPE_CHECKING:
+    from slalom.compare import Comparison
+
+
+def compare(
+    text: o.Text = None,
+    file: o.File = None,
+    pair: o.Pair = None,
+    side: o.Side = None,
+    model: o.Model = None,
+    device: o.Device = None,
+    target: o.Target = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            metavar="A,B,…",
+            help="Names from `slalom methods`; by default all of them.",
+            rich_help_panel=o.EXPLANATION,
+            show_default=False,
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            metavar="FILE",
+            help="Labelled texts for the methods that need them: CSV or JSONL with text and label.",
+            rich_help_panel=o.EXPLANATION,
+            show_default=False,
+        ),
+    ] = None,
+    budget: o.Budget = "auto",
+    seed: o.Seed = 0,
+    words: o.Words = False,
+    signed: Annotated[
+        bool,
+        typer.Option(
+            "--signed",
+            help="Correlate the scores with their signs, not their sizes.",
+            rich_help_panel=o.OUTPUT,
+            show_default=False,
+        ),
+    ] = False,
+    json: o.Json = False,
+    html: o.Html = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Explain a text by every method, side by side, and say how far their rankings agree.
+
+    Examples:
+
+        slalom compare "attention based explanations are popular but questionable"
+
+        slalom compare -f review.txt -m ./my-model --methods slalom,lime,kernel_shap --html methods.html
+    """
+    check_json(json, False, html)
+    if side is not None and pair is None:
+        raise typer.BadParameter("--side needs a second text: --pair TEXT2")
+    chosen = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    source = _source(text, file)
+    with guarded(quiet):
+        check_paths(html)
+        given = _read(source, text)
+        still_libraries()
+        with progress(quiet) as report:
+            from slalom.api import Explainer
+            from slalom.compare import compare as run
+            from slalom.explainers import load
+
+            for name in chosen or ():
+                load(name)  # a wrong name need not wait for the model to load
+            comparison = run(
+                Explainer(model, device=device),
+                given if pair is None else (given, pair),
+                chosen,
+                data=data,
+                target=target,
+                budget=budget if budget == "auto" else int(budget),
+                seed=seed,
+                granularity="words" if words else "positions",
+                explain=side.value if side else "both",
+                progress=report,
+            )
+        _deliver(comparison, json, html, signed, quiet)
+
+
+def _deliver(comparison: Comparison, json: bool, html: Path | None, signed: bool, quiet: bool) -> None:
+    from slalom.files import to_json, write_text
+    from slalom.view.compare import render, show
+
+    if html is not None:
+        write_text(html, render(comparison, signed=signed))
+    if json:
+        typer.echo(to_json(_document(comparison)))
+    else:
+        show(comparison, signed=signed)
+    if html is not None and not quiet:
+        say(f"wrote {html}")
+
+
+def _document(comparison: Comparison) -> dict[str, Any]:
+    from slalom.compare import correlations, explained, skipped
+
+    found = explained(comparison)
+    return {
+        "format": "slalom-comparison",
+        "version": 1,
+        "methods": {name: explanation.to_dict() for name, explanation in found.items()},
+        "not_run": skipped(comparison),
+        "correlations": {
+            "order": list(found),
+            "size": correlations(comparison) if found else [],
+            "signed": correlations(comparison, signed=True) if found else [],
+        },
+    }

@@ -1,0 +1,95 @@
+"""Several methods on one text, side by side."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from slalom.api import Explainer
+from slalom.errors import InputError, SlalomError, SlalomWarning
+from slalom.explainers import load, methods, names
+from slalom.explanation import Explanation
+from slalom.models.protocol import Text
+from slalom.tokens import FloatArray
+
+Comparison = Mapping[str, Explanation | str]
+"""By method: its explanation, or why there is none."""
+
+
+def compare(
+    explainer: Explainer,
+    text: Text,
+    methods: Iterable[str] | None = None,
+    *,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    data: Any = None,
+    **call: Any,
+) -> dict[str, Explanation | str]:
+    """Explain one text by several methods (by default all): explanations by name, or the reason for none.
+
+    call: what an `Explainer` takes when it is called (target, budget, seed, granularity …), the same for all.
+    options: options of single methods, by their names.
+    data: labelled texts, for the methods that need them.
+    """
+    chosen = order(names()) if methods is None else list(dict.fromkeys(methods))
+    own = _options(chosen, options or {}, data)
+    found: dict[str, Explanation | str] = {}
+    with warnings.catch_warnings():
+        for name in chosen:
+            try:
+                found[name] = explainer(text, method=name, **call, **own[name])
+            except SlalomError as error:
+                found[name] = str(error)
+            warnings.simplefilter("ignore", SlalomWarning)  # a text that was cut is cut for every method
+    if not explained(found):
+        raise SlalomError("; ".join(dict.fromkeys(skipped(found).values())))
+    return found
+
+
+def _options(
+    chosen: list[str], given: Mapping[str, Mapping[str, Any]], data: Any
+) -> dict[str, dict[str, Any]]:
+    """The options of every method that has some; refuses names that do not exist or do not take part."""
+    if not chosen:
+        raise InputError("no methods to compare; name some, or leave methods out for all")
+    for name in (*chosen, *given):
+        load(name)
+    stray = sorted(set(given) - set(chosen))
+    if stray:
+        raise InputError(f"there are options for {', '.join(stray)}, which is not among the methods")
+    needs = methods()
+    labelled = {name for name in chosen if data is not None and needs[name].needs == "labelled data"}
+    return {name: ({"data": data} if name in labelled else {}) | dict(given.get(name, {})) for name in chosen}
+
+
+def order(found: Iterable[str]) -> list[str]:
+    """Names of methods with SLALOM and its variants first."""
+    return sorted(found, key=lambda name: (not name.startswith("slalom"), name))
+
+
+def explained(comparison: Comparison) -> dict[str, Explanation]:
+    """The methods that gave an explanation."""
+    return {name: found for name, found in comparison.items() if not isinstance(found, str)}
+
+
+def skipped(comparison: Comparison) -> dict[str, str]:
+    """The methods that gave none, and why."""
+    return {name: found for name, found in comparison.items() if isinstance(found, str)}
+
+
+def correlations(comparison: Comparison, signed: bool = False) -> FloatArray:
+    """Spearman's rank correlation between the scores that the methods rank by, in the order of `explained`.
+
+    Of their sizes |score|, because some methods (attention, norms) have no sign; or with `signed` of the
+    scores as they are. NaN where a method scores all tokens alike.
+    """
+    scores = np.array([found.score() for found in explained(comparison).values()], dtype=float)
+    ranks = rankdata(scores if signed else np.abs(scores), axis=1)
+    centred = ranks - ranks.mean(axis=1, keepdims=True)
+    norms = np.sqrt((centred**2).sum(axis=1))
+    scale = np.outer(norms, norms)
+    return np.where(scale > 0, centred @ centred.T / np.where(scale > 0, scale, 1.0), np.nan)

@@ -1,0 +1,270 @@
+"""Several methods on one text: a highlighted line for each, and how far their rankings agree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from slalom.compare import Comparison, correlations, explained, skipped
+from slalom.explanation import Explanation
+from slalom.tokens import Tokens
+from slalom.view import sentences
+from slalom.view.html import _hash
+from slalom.view.style import FRAGMENT, LEVELS, PAGE
+from slalom.view.terminal import _coloured, _legend, _level, _shade, _sign
+from slalom.view.text import label, runs, strength, visible
+
+_TOKEN = 24
+"""Cells of the longest token that is shown in full."""
+_MARKS = 4
+_HTML_WIDTH = 90
+"""Characters of text in one row of the page."""
+
+_STYLE = """
+.slalom-explanation .lines{margin:0 0 1.1em}
+.slalom-explanation .lines th,.slalom-explanation .lines td{border:0;padding:.12em .15em}
+.slalom-explanation .lines th{font-weight:400;opacity:.8;padding-inline-end:1.2em}
+.slalom-explanation .lines td{border-radius:3px}
+.slalom-explanation .why{overflow-wrap:anywhere;white-space:normal}
+"""
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A token (or several that share their characters) as it stands in every line."""
+
+    text: str
+    positions: tuple[int, ...]
+    gap: bool
+    """Whether a blank stands before it."""
+
+
+def show(comparison: Comparison, console: Console | None = None, *, signed: bool = False) -> None:
+    """Print the methods side by side, what they cost, and the rank correlation between them."""
+    console = Console() if console is None else console
+    found = explained(comparison)
+    if found:
+        first = next(iter(found.values()))
+        _head(first, console)
+        _lines(found, console)
+        console.print(_key(first, console))
+        console.print()
+        _matrix(comparison, console, signed)
+    for name, reason in skipped(comparison).items():
+        console.print(Text(f"{name}: not run. {visible(reason)}", style="yellow"))
+
+
+def _head(first: Explanation, console: Console) -> None:
+    line = Text().append("prediction  ", style="dim")
+    for name, probability in sentences.prediction(first):
+        line.append(f"{visible(name)} {sentences.percent(probability)}   ")
+    console.print(line)
+    score = sentences.signed(first.output, 2).strip()
+    what = f"{visible(first.target)}  (score {score})"
+    console.print(Text().append("explaining  ", style="dim").append(what))
+    console.print()
+
+
+def _cells(tokens: Tokens) -> list[_Cell]:
+    cells: list[_Cell] = []
+    gap = False
+    for run in runs(tokens):
+        if run.positions:
+            shown = label(run.text)
+            shown = shown if cell_len(shown) <= _TOKEN else set_cell_size(shown, _TOKEN - 1) + "…"
+            cells.append(_Cell(shown, run.positions, gap and bool(cells)))
+            gap = False
+        else:
+            gap = True
+    return cells
+
+
+def _blocks(cells: list[_Cell], widths: list[int], room: int) -> Iterator[tuple[int, int]]:
+    """First and last cell of each block that fits into `room`; at least one cell each."""
+    start, used = 0, 0
+    for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        needed = width + cell.gap
+        if i > start and used + needed > room:
+            yield start, i
+            start, used = i, 0
+        used += needed
+    if cells:
+        yield start, len(cells)
+
+
+def _lines(found: dict[str, Explanation], console: Console) -> None:
+    tokens = next(iter(found.values())).tokens
+    cells, coloured = _cells(tokens), _coloured(console)
+    widths = [max(cell_len(cell.text), 0 if coloured else _MARKS) for cell in cells]
+    if not coloured:  # marks stand below the tokens, so neighbours need a blank
+        cells = [_Cell(cell.text, cell.positions, True) for cell in cells]
+    name = max(map(len, found)) + 2
+    shares = {method: _shares(explanation, cells) for method, explanation in found.items()}
+    for start, end in _blocks(cells, widths, max(console.width - name, _TOKEN)):
+        chosen = range(start, end)
+        if not coloured:
+            heading = "".join(_pad(cells[i].text, widths[i], cells[i].gap and i > start) for i in chosen)
+            console.print(Text(" " * name + heading, no_wrap=True, overflow="crop"))
+        for method in found:
+            line = Text(f"{method:<{name}}", no_wrap=True, overflow="crop")
+            for i in chosen:
+                line.append(" " if cells[i].gap and i > start else "")
+                line.append(_token(cells[i], widths[i], float(shares[method][i]), console))
+            console.print(line)
+        console.print()
+
+
+def _key(first: Explanation, console: Console) -> Text:
+    if _coloured(console):
+        return _legend(first, console)
+    return Text(f"+ speaks for {visible(first.target)}, - against it; more signs, more weight")
+
+
+def _pad(text: str, width: int, gap: bool) -> str:
+    return " " * gap + text + " " * (width - cell_len(text))
+
+
+def _token(cell: _Cell, width: int, share: float, console: Console) -> Text:
+    level = _level(share)
+    if not _coloured(console):
+        marks = ("-" if share < 0 else "+") * level
+        return Text(f"{marks:<{width}}")
+    return Text(cell.text, style=_shade(console, _sign(share), level) if level else "")
+
+
+def _shares(explanation: Explanation, cells: list[_Cell]) -> np.ndarray:
+    scores = explanation.score()
+    return strength(np.array([scores[list(cell.positions)].sum() for cell in cells], dtype=float))
+
+
+def _matrix(comparison: Comparison, console: Console, signed: bool) -> None:
+    """What each method cost and its rank correlation with each other, as hundredths."""
+    found = explained(comparison)
+    table = correlations(comparison, signed)
+    names = [f"{i} {name}" for i, name in enumerate(found, start=1)]
+    width = max(map(len, names))
+    costs = [f"{e.cost.queries:>8,} {e.cost.seconds:>7.2f}" for e in found.values()]
+    room = max((console.width - width - 18) // 5, 1)
+    for start in range(0, len(found), room):
+        chosen = range(start, min(start + room, len(found)))
+        heading = "".join(f"{i + 1:>5}" for i in chosen)
+        console.print(Text(f"{'':<{width}}  queries seconds{heading}", style="dim", no_wrap=True))
+        for row, (name, cost) in enumerate(zip(names, costs, strict=True)):
+            cells = "".join(f"{_hundredths(table[row, i]):>5}" for i in chosen)
+            console.print(Text(f"{name:<{width}} {cost}{cells}", no_wrap=True, overflow="crop"))
+    console.print(Text(f"{caption(signed)}, in hundredths.", style="dim"))
+
+
+def caption(signed: bool) -> str:
+    """What the matrix holds."""
+    what = "the scores with their signs" if signed else "the sizes of the scores"
+    return f"Rank correlation (Spearman) between {what}"
+
+
+def _hundredths(value: float) -> str:
+    return "–" if math.isnan(value) else f"{100 * value:.0f}".replace("-", "−")
+
+
+def render(comparison: Comparison, *, signed: bool = False) -> str:
+    """The same as a web page that needs nothing but itself."""
+    allowed = " ".join(_hash(style) for style in (PAGE, FRAGMENT, _STYLE))
+    policy = f"default-src 'none'; style-src {allowed}; base-uri 'none'; form-action 'none'"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>methods side by side</title>\n<style>{PAGE}</style>\n<style>{FRAGMENT}</style>\n"
+        f"<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f'<div class="slalom-explanation">{_page(comparison, signed)}</div>\n</body>\n</html>\n'
+    )
+
+
+def _page(comparison: Comparison, signed: bool) -> str:
+    found = explained(comparison)
+    parts = [_reasons(comparison)]
+    if found:
+        first = next(iter(found.values()))
+        target = escape(visible(first.target))
+        score = sentences.signed(first.output, 2).strip()
+        parts = [
+            f"<h2>Why <em>{target}</em>?</h2><p>The model's score is {score}.</p>",
+            _html_lines(found),
+            f'<p class="legend"><span class="p6">blue</span> speaks for {target}, <span class="n6">orange'
+            "</span> against it; attention weights and norms have no sign.</p>",
+            f"<h3>{caption(signed)}</h3>{_html_matrix(comparison, signed)}",
+            *parts,
+        ]
+    return "".join(parts)
+
+
+def _html_lines(found: dict[str, Explanation]) -> str:
+    cells = _cells(next(iter(found.values())).tokens)
+    widths = [cell_len(cell.text) for cell in cells]
+    shares = {name: _shares(explanation, cells) for name, explanation in found.items()}
+    blocks = []
+    for start, end in _blocks(cells, widths, _HTML_WIDTH):
+        rows = "".join(
+            f'<tr><th scope="row">{escape(name)}</th>'
+            + "".join(_td(cells[i], explanation, float(shares[name][i])) for i in range(start, end))
+            + "</tr>"
+            for name, explanation in found.items()
+        )
+        blocks.append(f'<div class="wide"><table class="lines"><tbody>{rows}</tbody></table></div>')
+    return "".join(blocks)
+
+
+def _td(cell: _Cell, explanation: Explanation, share: float) -> str:
+    level = round(abs(share) * LEVELS)
+    kind = f' class="{"n" if share < 0 else "p"}{level}"' if level else ""
+    scores = explanation.score()
+    places = sentences.decimals(scores)
+    value = sentences.signed(float(scores[list(cell.positions)].sum()), places).strip()
+    tip = escape(f"{explanation.method}, {explanation.ranking}: {value}")
+    return f'<td{kind} dir="auto" title="{tip}">{escape(cell.text)}</td>'
+
+
+def _html_matrix(comparison: Comparison, signed: bool) -> str:
+    found = explained(comparison)
+    table = correlations(comparison, signed)
+    head = "".join(f'<th class="number" scope="col">{i}</th>' for i in range(1, len(found) + 1))
+    rows = "".join(
+        f'<tr><th scope="row">{i + 1} {escape(name)}</th><td>{escape(explanation.ranking)}</td>'
+        f"{_spent(explanation)}{''.join(map(_shaded, table[i]))}</tr>"
+        for i, (name, explanation) in enumerate(found.items())
+    )
+    costs = "".join(
+        f'<th class="number" scope="col">{what}</th>' for what in ("queries", "tokens", "seconds")
+    )
+    return (
+        '<div class="wide"><table><thead><tr><th scope="col">method</th><th scope="col">score</th>'
+        f"{costs}{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _spent(explanation: Explanation) -> str:
+    cost = explanation.cost
+    numbers = (f"{cost.queries:,}", f"{cost.tokens:,}", f"{cost.seconds:.2f}")
+    return "".join(f'<td class="number">{number}</td>' for number in numbers)
+
+
+def _shaded(value: float) -> str:
+    if math.isnan(value):
+        return '<td class="number">–</td>'
+    level = round(abs(value) * LEVELS)
+    kind = f" {'n' if value < 0 else 'p'}{level}" if level else ""
+    return f'<td class="number{kind}">{sentences.signed(value, 2).strip().lstrip("+")}</td>'
+
+
+def _reasons(comparison: Comparison) -> str:
+    return "".join(
+        f'<p class="note why">{escape(name)}: not run. {escape(visible(reason))}</p>'
+        for name, reason in skipped(comparison).items()
+    )
