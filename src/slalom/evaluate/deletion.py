@@ -37,8 +37,6 @@ def deletion(ask: Ask, explanation: Explanation, *, score: str | None = None, st
     return 1.0 - float(curve(ask, explanation, "lowest", score=score, step=step).mean())
 
 
-def insertion(
-    model: Model, explanation: Explanation, *, score: str | None = None, step: int = _STEP
-) -> float:
+def insertion(ask: Ask, explanation: Explanation, *, score: str | None = None, step: int = _STEP) -> float:
     """Insertion: 1 − mean probability with the highest i tokens kept. Low is good."""
     return 1.0 - float(curve(ask, explanation, "highest", score=score, step=step).mean())

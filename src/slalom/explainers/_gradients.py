@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from slalom.models.batches import BATCH_TOKENS
 from slalom.tokens import FloatArray
 
 if TYPE_CHECKING:
@@ -32,11 +31,6 @@ def readings(gradient: torch.Tensor, inside: Inside, n: int) -> dict[str, FloatA
         "l2": np.sqrt((slope**2).sum(axis=1)),
     }
     return {name: inside.per_token(numbers, n) for name, numbers in places.items()}
-
-
-def rows(inside: Inside) -> int:
-    """How many copies of the input go into one batch."""
-    return max(1, BATCH_TOKENS // inside.embeddings.shape[1])
 
 
 def notes(reading: Reading) -> tuple[str, ...]:

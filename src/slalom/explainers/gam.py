@@ -77,7 +77,7 @@ def _lasso(rows: sparse.csr_array, truth: np.ndarray, width: int, alpha: float) 
     chosen.indices, chosen.indptr = chosen.indices.astype(np.int32), chosen.indptr.astype(np.int32)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", late)
-        model = sklearn.Lasso(alpha=alpha, max_iter=_STEPS).fit(chosen, truth)
+        model = sklearn.Lasso(alpha=alpha, max_iter=_STEPS, random_state=0).fit(chosen, truth)
     weights = np.zeros(width)
     weights[seen] = model.coef_
     return Additive(weights, np.array([model.intercept_])), not any(w.category is late for w in caught)

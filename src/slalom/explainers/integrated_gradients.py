@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from slalom.explainers._common import Budget, choose, extra, finish, queries, whole_number
-from slalom.explainers._gradients import rows
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -84,7 +83,7 @@ def _integrate(captum: Any, opened: Inside, start: Any, difference: float, steps
         opened.embeddings.clone().requires_grad_(),
         baselines=start,
         n_steps=steps,
-        internal_batch_size=rows(opened),
+        internal_batch_size=opened.batch,
     )
     places = found.detach()[0].double().sum(dim=1).cpu().numpy()
     missing = abs(float(places.sum()) - difference)
@@ -95,8 +94,7 @@ def _difference(opened: Inside, start: Any) -> float:
     import torch
 
     with torch.no_grad():
-        far, near = opened.score(torch.cat([opened.embeddings, start])).double().tolist()
-    return far - near
+        return float(opened.score(opened.embeddings)[0].double() - opened.score(start)[0].double())
 
 
 def _zero(opened: Inside) -> Any:

@@ -10,7 +10,7 @@ import math
 
 from slalom.errors import InputError
 from slalom.explainers._common import Budget, choose, extra, finish, queries
-from slalom.explainers._gradients import Reading, notes, readings, rows
+from slalom.explainers._gradients import Reading, notes, readings
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -51,7 +51,7 @@ def explain(
                 given,
                 nt_type="smoothgrad",
                 nt_samples=samples,
-                nt_samples_batch_size=min(samples, rows(opened)),
+                nt_samples_batch_size=min(samples, opened.batch),
                 stdevs=noise * spread,
                 abs=False,
             )

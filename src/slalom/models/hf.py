@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from slalom.errors import ModelError
-from slalom.models.batches import answer
+from slalom.models.batches import BATCH_TOKENS, answer
 from slalom.models.encode import encode, tokenizer_limit
 from slalom.models.frame import assemble
 from slalom.models.inference import Forward, evaluating, one_by_one
@@ -66,6 +66,11 @@ class ModuleModel:
     def reading(self) -> Reading | None:
         """How the module's answers become logits; of a module without a config, known from `tokenize` on."""
         return self._reading
+
+    @property
+    def batch_tokens(self) -> int:
+        """How many tokens a batch may hold."""
+        return self._batch_tokens or BATCH_TOKENS
 
     @property
     def with_types(self) -> bool:

@@ -21,7 +21,7 @@ from slalom.errors import ModelError, SlalomError
 from slalom.models.ask import Ask
 from slalom.models.frame import Frame, assemble
 from slalom.models.hf import ModuleModel
-from slalom.models.inference import Forward, evaluating, logits_of
+from slalom.models.inference import Forward, evaluating, logits_of, one_by_one
 from slalom.models.protocol import Model
 from slalom.models.reading import CLIP, Reading
 from slalom.models.target import Target
@@ -43,6 +43,8 @@ class Inside:
     score: Score
     baseline: Callable[[], torch.Tensor]
     """(1, L, D) the input with every token replaced by the tokenizer's mask, pad or unknown token."""
+    batch: int
+    """How many copies of the input may be scored at once."""
 
     def per_token(self, places: FloatArray, n: int) -> FloatArray:
         """(n, …) numbers of the places summed over the sub-tokens of each token."""
@@ -77,7 +79,7 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
     n, owner, start = len(ask.tokens), owners(ask.tokens), time.perf_counter()
     sequence = assemble(ask.tokens, whole(n))
     ids, types = sequence.ids[None], sequence.types[None]
-    with evaluating(model.module), torch.enable_grad(), _failures(method):
+    with evaluating(model.module), torch.inference_mode(False), torch.enable_grad(), _failures(method):
         forward = Forward(model.module, model.with_types)
         layer, embeddings = _embedding_layer(model.module, forward, ids, types, method)
 
@@ -96,7 +98,8 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
             return _embed(layer, _baseline_ids(ids, owner, model.tokenizer, method))
 
         ask.charge(1, n, 0.0)
-        yield Inside(embeddings, owner, score, baseline)
+        batch = 1 if one_by_one(model.module) else max(1, model.batch_tokens // ids.shape[1])
+        yield Inside(embeddings, owner, score, baseline, batch)
         ask.charge(0, 0, time.perf_counter() - start)
 
 
