@@ -12,6 +12,8 @@ from slalom.tokens import IntArray
 
 Rng = np.random.Generator
 
+_LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+
 
 def singles(first: IntArray, size: int) -> Perturbations:
     """Every type alone: what it says on its own."""
@@ -41,10 +43,13 @@ def spans(n: int, count: int, longest: int, rng: Rng) -> Perturbations:
 
 
 def scattered(n: int, count: int, longest: int, rng: Rng) -> Perturbations:
-    """Random tokens of the text in their order, as many as a log-uniform number of 4 … longest."""
-    low, high = min(4, max(n - 1, 1)), max(min(longest, n - 1), 1)
-    sizes = np.exp(rng.uniform(np.log(low), np.log(high + 1), size=count)).astype(np.int64)
-    return from_keep(_ranks(count, n, rng) < np.clip(sizes, 1, high)[:, None])
+    """Random tokens of the text in their order, 4 … longest of them in steps of about a half.
+
+    Few sizes, each equally likely: queries of one length share their batches.
+    """
+    most = max(min(longest, n - 1), 1)
+    sizes = [k for k in _LADDER if min(4, most) <= k <= most]
+    return from_keep(_ranks(count, n, rng) < rng.choice(sizes, size=count)[:, None])
 
 
 def leave_one_out(n: int) -> Perturbations:

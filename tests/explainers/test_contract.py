@@ -22,6 +22,10 @@ TEXT = "the food was great but the service was awful"
 DATA = [("great food", 1), ("a lovely great service", 1), ("awful soup", 0), ("the service was awful", 0)]
 BUDGET = 64
 UNASKED = ("random", "naive_bayes")
+SETTLED: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("attention", "gradient", "integrated_gradients", "naive_bayes", "occlusion", "slalom_ana"), ("seed",)
+) | {"partition_shap": ()}
+"""Methods that draw nothing, and one that draws only to break ties."""
 WHITE_BOX = ("gradients", "attentions")
 
 
@@ -44,7 +48,8 @@ def explainer(subject: str) -> Explainer:
 
 def run(subject: str, method: str, **call: Any) -> Explanation:
     needs = methods()[method].needs
-    own = {"data": DATA} if needs == "labelled data" else {}
+    data = [*DATA, ("cold soup", 2)] if subject == "three classes" else DATA
+    own = {"data": data} if needs == "labelled data" else {}
     granularity = "words" if subject == "words" else "positions"
     return explainer(subject)(
         TEXT, **({"method": method, "budget": BUDGET, "granularity": granularity} | own | call)
@@ -98,9 +103,9 @@ def _check(found: Explanation, method: str) -> None:
     assert all(np.isfinite(scores).all() for scores in found.scores.values())
     assert all(np.isfinite(errors).all() and (errors >= 0).all() for errors in found.stderr.values())
     assert np.ptp(found.score()) > 0
-    assert found.output == pytest.approx(
-        np.log(found.probabilities.max() / (1 - found.probabilities.max())), abs=1e-4
-    ) or (len(found.labels) > 2)
+    if len(found.labels) == 2:
+        chance = found.probabilities[found.labels.index(found.target)]
+        assert found.output == pytest.approx(np.log(chance / (1 - chance)), abs=1e-4)
     cost = found.cost
     assert (cost.queries == 1) == (method in UNASKED)
     assert 1 <= cost.queries <= BUDGET + 1
@@ -116,10 +121,10 @@ def _check(found: Explanation, method: str) -> None:
 @pytest.mark.parametrize("method", names())
 def test_another_seed_is_another_draw_or_changes_nothing(method: str):
     first, second = (run("bundled", method, seed=seed).score() for seed in (0, 1))
-    drawn = {"random", "lime", "shapley_sampling", "smoothgrad", "slalom", "slalom_sgd", "slalom_fidelity"}
-    drawn |= {"linear", "gam", "kernel_shap", "partition_shap"}
-    if method not in drawn:
+    if "seed" in SETTLED.get(method, ()):
         np.testing.assert_array_equal(first, second)
+    elif method not in SETTLED:
+        assert not np.array_equal(first, second)
 
 
 @pytest.mark.parametrize("method", names())

@@ -117,7 +117,7 @@ def test_outputs_in_other_units(noise: float, scale: float, shift: float):
 @pytest.mark.parametrize("rounding", [0.0, 1e-17, 1e-15])
 def test_constant_outputs(rounding: float):
     asked = queries(5, 20, 0)
-    outputs = np.full((25, 2), [0.3, -0.3]) + rounding * np.arange(25)[:, None]
+    outputs = np.tile([0.3, -0.3], (25, 1)) + rounding * np.arange(25.0)[:, None]
     found = fit([Group(asked.counts(), outputs)])
     assert (found.status, found.iterations) == ("constant", 0)
     np.testing.assert_allclose(found.surrogate.values, np.tile([0.3, -0.3], (5, 1)), atol=1e-12)
@@ -203,8 +203,8 @@ def test_standard_errors_are_calibrated(noise: float):
 
 def test_standard_errors_with_a_background():
     """It is well determined by queries of very different lengths."""
-    d, model = 8, Slalom([2.0, -2, 1, -1, 0.5, -0.5, 1.5, -1.5], np.linspace(-1, 1, 8), [0.5], 1.0)
-    model = model.normalised()
+    d, values = 8, np.array([2.0, -2, 1, -1, 0.5, -0.5, 1.5, -1.5])
+    model = Slalom(values, np.linspace(-1, 1, 8), np.array([0.5]), 1.0).normalised()
     z_v, z_0 = [], []
     for seed in range(40):
         found = fit([answered(model, queries(d, 200, seed, (2, 4, 12)), 0.05, seed)])
@@ -335,13 +335,11 @@ def test_the_posterior_is_the_inverse_of_the_whole_system(background: bool):
     problem, variances = _problem(background)
     point = solve_values(problem, variances, np.full(19, 0.1), 0.3 if background else 0.0)
     spread = posterior(problem, point, curvature(problem, variances, point))
-    whole = linalg.block_diag(
-        np.diag(np.append(1.0 / variances.s[problem.ties.blocks], 0.0)),
-        *[np.diag(normal.value_precision(problem, variances))] * 2,
-    )
+    prior = np.append(1.0 / variances.s[problem.ties.blocks], 0.0)
+    whole = np.diag(np.r_[prior, np.tile(normal.value_precision(problem, variances), 2)])
     matrix = problem.ties.matrix
     assert matrix is not None
-    tie = linalg.block_diag(matrix.toarray(), np.ones((1, 1)))
+    tie = np.asarray(linalg.block_diag(matrix.toarray(), np.ones((1, 1))))
     for g, rows in enumerate(problem.rows):
         lift = tie[rows.active]
         for k in range(2):

@@ -21,7 +21,7 @@ Rng = np.random.Generator
 _SHORT_LENGTHS: tuple[int, ...] = (2, 3)
 _LEAST_SHORT = 16
 _LONGEST_SPAN = 8
-_LONGEST_SCATTERED = 64
+_LONGEST_SCATTERED = 48
 _MOST_EXCERPTS = 200
 """Of each kind in a portion of size one: long texts have more tokens, but not more kinds of context."""
 _BLOCK = 5
@@ -40,8 +40,8 @@ class Pace:
 
 
 PACES: Mapping[Effort, Pace] = {
-    "fast": Pace(first=3, last=8, certainty=0.87),
-    "balanced": Pace(first=2, last=4, certainty=0.87),
+    "fast": Pace(first=3, last=8, certainty=0.85),
+    "balanced": Pace(first=2, last=4, certainty=0.85),
     "faithful": Pace(first=4, last=8, certainty=0.92),
 }
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from slalom.explainers._answers import Answers, together
+from slalom.explainers._answers import Answered, Answers, together
 from slalom.explainers._plan import Kind
 from slalom.fit import context, exact
 from slalom.surrogate import Slalom
@@ -100,8 +100,7 @@ def _in_context(
     granularity: Granularity,
     column: int,
 ) -> tuple[Slalom, FloatArray, FloatArray | None]:
-    near = answers.fitted.get("deletion")
-    n = len(tokens)
+    near, n = _different(answers.fitted.get("deletion")), len(tokens)
     if near is None or len(near) < _LEAST_LEFT_OUT:
         return excerpt, covariance[n + 1 :, n + 1 :], None
     if granularity == "positions":
@@ -118,3 +117,11 @@ def _in_context(
     where = np.append(tokens.inverse, tokens.n_types)
     spread = looked.covariance[column][np.ix_(where, where)]
     return _select(looked.surrogate, tokens.inverse, 0.0), spread, looked.left_out
+
+
+def _different(near: Answered | None) -> Answered | None:
+    """Short texts have few different copies; one that is left out must not stay in as its own twin."""
+    if near is None:
+        return None
+    rows = np.sort(np.unique(near.queries.counts().toarray(), axis=0, return_index=True)[1])
+    return Answered(near.queries[rows], near.outputs[rows])

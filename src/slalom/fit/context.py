@@ -47,9 +47,13 @@ def fit(surrogate: Slalom, counts: FloatArray, outputs: FloatArray) -> InContext
         lift = np.column_stack([np.ones(len(own)), own, np.vstack([np.diag(scale), np.zeros(len(scale))])])
         values.append(lift @ mean)
         covariances.append(lift @ covariance @ lift.T)
-    stacked = np.stack(values, axis=1)
+    stacked, left_out = np.stack(values, axis=1), np.stack(errors, axis=1)
+    if np.allclose(outputs.sum(axis=1), 0.0, atol=1e-9 * np.abs(outputs).max()):
+        # exclusive classes (maths 1a): their values sum to zero, which a ridge for each of them does not see
+        stacked -= stacked.mean(axis=1, keepdims=True)
+        left_out -= left_out.mean(axis=1, keepdims=True)
     result = Slalom(stacked[:-1], surrogate.importances, stacked[-1], surrogate.background_importance)
-    return InContext(result, np.stack(covariances), np.stack(errors, axis=1))
+    return InContext(result, np.stack(covariances), left_out)
 
 
 def _shares(surrogate: Slalom, counts: FloatArray) -> FloatArray:

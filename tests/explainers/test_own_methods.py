@@ -1,0 +1,187 @@
+"""Methods whose answer can be worked out by hand, and what they refuse."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import slalom
+from slalom.api import Explainer
+from slalom.errors import InputError, MissingExtraError
+from slalom.explainers import load, names
+from zoo import tiny
+
+TEXT = "great food great service"
+DATA = [("great great food", "positive"), ("slow service", "negative"), ("food", 0), ("great", 1)]
+
+
+def length(texts: list[str]) -> np.ndarray:
+    return np.array([float(len(text)) for text in texts])
+
+
+@pytest.fixture
+def explainer() -> Explainer:
+    return Explainer(length, labels=["negative", "positive"], output="log_odds")
+
+
+def test_naive_bayes_counts(explainer: Explainer):
+    found = explainer(TEXT, method="naive_bayes", data=DATA, target="positive")
+    great, food, service = np.log(23 / 20), np.log(21 / 21), np.log(20 / 21)
+    np.testing.assert_allclose(found.score(), [great, food, great, service])
+    other = explainer(TEXT, method="naive_bayes", data=DATA, target="negative", smoothing=1)
+    np.testing.assert_allclose(other.score(), np.log([1 / 4, 2 / 2, 1 / 4, 2 / 1]))
+    assert other.settings["data"] == "given: 4 texts"
+
+
+def test_naive_bayes_reads_files(explainer: Explainer, tmp_path: Path):
+    (tmp_path / "a.csv").write_text(
+        'text,label\n"great great food",positive\nslow service,negative\nfood,0\ngreat,1\n'
+    )
+    (tmp_path / "b.jsonl").write_text(
+        '{"text": "great great food", "label": "positive"}\n{"text": "slow service", "label": "negative"}\n\n'
+        '{"text": "food", "label": 0}\n{"text": "great", "label": 1}\n'
+    )
+    wanted = explainer(TEXT, method="naive_bayes", data=DATA).score()
+    for name in ("a.csv", "b.jsonl"):
+        found = explainer(TEXT, method="naive_bayes", data=tmp_path / name)
+        np.testing.assert_array_equal(found.score(), wanted)
+        assert name in found.settings["data"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "needs labelled data"),
+        ({"data": [("a", "yes"), ("b", "no")]}, "the label 'yes'; the model's labels are negative, positive"),
+        ({"data": [("a", 1)]}, "texts of 'positive' and of other labels; the data has 1 and 0"),
+        ({"data": ["great"]}, "must be a pair"),
+        ({"data": DATA, "smoothing": 0}, "smoothing must be a positive number"),
+        ({"data": "nowhere.csv"}, "cannot read 'nowhere.csv'"),
+    ],
+)
+def test_naive_bayes_refuses(explainer: Explainer, options: dict[str, Any], message: str):
+    with pytest.raises(InputError, match=message):
+        explainer(TEXT, method="naive_bayes", target="positive", **options)
+
+
+def test_naive_bayes_matches_words_of_pieces():
+    explainer = Explainer(*tiny("bert"))
+    data = [("unwatchable film", 1), ("unwatchable and unforgivably long", 1), ("film", 0)]
+    found = explainer("unwatchable film", method="naive_bayes", data=data, target=1, granularity="words")
+    np.testing.assert_allclose(found.score(), np.log([22 / 20, 21 / 21]))
+
+
+def test_occlusion_is_what_is_lost(explainer: Explainer):
+    found = explainer(TEXT, method="occlusion", target="positive")
+    without = ["food great service", "great great service", "great food service", "great food great"]
+    np.testing.assert_allclose(found.score(), len(TEXT) - length(without))
+    assert found.cost.queries == 5
+    np.testing.assert_allclose(explainer("great", method="occlusion", target="positive").score(), [5.0])
+
+
+def test_random_is_seeded_and_nothing_else(explainer: Explainer):
+    found = explainer(TEXT, method="random", seed=4)
+    np.testing.assert_array_equal(found.score(), np.random.default_rng(4).standard_normal(4))
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "message"),
+    [
+        ("gradient", {"reading": "l3"}, "reading must be one of grad_x_input, avg, l1, l2; got 'l3'"),
+        ("attention", {"reading": "mean"}, "reading must be one of alpha_avg, alpha_max, rollout, flow"),
+        ("attention", {"layer": 2}, "layer must be a whole number below 2, the model's layers; got 2"),
+        ("integrated_gradients", {"steps": 0}, "steps must be a whole number of at least 1; got 0"),
+        ("integrated_gradients", {"baseline": "pad"}, "baseline must be one of token, zero"),
+        ("smoothgrad", {"noise": -1}, "noise must be a positive number"),
+        ("lime", {"kernel_width": 0}, "kernel_width must be a positive number"),
+        ("linear", {"design": "all"}, "design must be one of short, deletions, subsets"),
+        ("gam", {"design": "short"}, "design must be one of deletions, subsets; got 'short'"),
+        ("gam", {"alpha": 0}, "alpha, the strength of the lasso, must be a positive number"),
+        ("slalom_sgd", {"epochs": 0}, "epochs must be a whole number of at least 1"),
+        ("slalom_sgd", {"length": 0}, "longest must be a whole number"),
+        ("slalom_fidelity", {"most": -1}, "most must be a whole number"),
+    ],
+)
+def test_options_are_checked(method: str, options: dict[str, Any], message: str):
+    with pytest.raises(InputError, match=message):
+        Explainer(*tiny("bert"))("the food was great", method=method, **options)
+
+
+def test_flow_has_a_limit(monkeypatch: pytest.MonkeyPatch):
+    module = sys.modules[load("attention").__module__]
+    monkeypatch.setattr(module, "_FLOW_PLACES", 5)
+    explainer = Explainer(*tiny("bert"))
+    found = explainer("the food was great", method="attention")
+    assert "flow" not in found.scores
+    assert "No attention flow" in found.notes[1]
+    with pytest.raises(InputError, match="use reading='rollout'"):
+        explainer("the food was great", method="attention", reading="flow")
+
+
+@pytest.mark.parametrize(
+    ("method", "package"),
+    [
+        ("lime", "lime"),
+        ("kernel_shap", "shap"),
+        ("partition_shap", "shap"),
+        ("gradient", "captum"),
+        ("gam", "scikit-learn"),
+    ],
+)
+def test_a_missing_package_is_named(method: str, package: str, monkeypatch: pytest.MonkeyPatch):
+    for name in list(sys.modules):
+        if name.partition(".")[0] == package.replace("scikit-learn", "sklearn"):
+            monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, package.replace("scikit-learn", "sklearn"), None)
+    with pytest.raises(MissingExtraError, match=rf"'{method}' needs {package}; .*slalom-xai\[methods\]"):
+        Explainer(*tiny("bert"))("the food was great", method=method)
+
+
+def test_a_method_is_one_file(tmp_path: Path):
+    """Without it, everything else works and its name is gone."""
+    gone = "lime"
+    source = Path(str(slalom.__path__[0]))
+    shutil.copytree(source, tmp_path / "slalom", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "slalom" / "explainers" / f"{gone}.py").unlink()
+    script = f"""
+import slalom, slalom.explainers as e
+from slalom.api import Explainer
+from slalom.compare import compare
+from slalom.errors import InputError
+assert slalom.__path__[0].startswith({str(tmp_path)!r})
+assert {gone!r} not in e.names() and {gone!r} not in e.methods() and len(e.names()) > 10
+found = compare(Explainer(), "a good film", budget=64)
+assert {gone!r} not in found
+print([name for name, one in found.items() if isinstance(one, str)])
+try:
+    Explainer()("a good film", method={gone!r})
+except InputError as error:
+    print(error)
+"""
+    result = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", "-c", script],
+        env={"PYTHONPATH": str(tmp_path), "OMP_NUM_THREADS": "1", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    listed, refused = result.stdout.splitlines()
+    assert listed == "['naive_bayes']"
+    assert refused.startswith(f"there is no method '{gone}'")
+    assert f", {gone}," not in refused.partition("choose one of")[2]
+
+
+def test_no_method_is_named_by_another_module():
+    root = Path(str(slalom.__path__[0]))
+    for path in root.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for name in names():
+            for form in (f"from slalom.explainers.{name} ", f"from slalom.explainers import {name}\n"):
+                assert form not in text, f"{path} imports the method {name}"

@@ -1,0 +1,359 @@
+from __future__ import annotations
+
+from itertools import combinations
+from math import factorial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import zoo
+from slalom import Explainer
+from slalom.errors import InputError
+from slalom.explainers._plan import portions
+from slalom.explanation import Explanation
+from slalom.surrogate import Slalom
+from slalom.theory.planted import plant, planted_function
+
+EFFORTS = ("fast", "balanced", "faithful")
+REVIEW = "The food was great but the service was awful, and the unforgettable dessert never came."
+WORDS = tuple(f"w{i}" for i in range(9))
+TEXT = "w0 w1 w2 w3 w1 w4 w5 w1 w6 w7 w8 w0"
+IDS = np.array([int(word[1:]) for word in TEXT.split()])
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Explainer:
+    return Explainer()
+
+
+@pytest.fixture(scope="module")
+def three() -> Explainer:
+    return Explainer(*zoo.tiny("bert", 3))
+
+
+def planted(classes: int = 1, seed: int = 0) -> tuple[Slalom, Explainer]:
+    """A SLALOM without background over nine words, and a black box that is just that."""
+    rng = np.random.default_rng(seed)
+    s, v = rng.normal(size=9), rng.normal(size=(9, classes))
+    if classes > 1:
+        v -= v.mean(axis=1, keepdims=True)
+    return Slalom(v, s).normalised(), Explainer(planted_function(s, v, WORDS))
+
+
+def alone(call: Explanation | list[Explanation]) -> Explanation:
+    assert isinstance(call, Explanation)
+    return call
+
+
+def numbers(explanation: Explanation) -> np.ndarray:
+    return np.concatenate([*explanation.scores.values(), *explanation.stderr.values()])
+
+
+def brute_shapley(model: Slalom, units: np.ndarray) -> np.ndarray:
+    """The defining sum over all subsets of the positions; the empty one is worth nothing."""
+    n = len(units)
+    keep = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    weights = np.exp(model.importances[units])
+    mass = keep @ weights
+    worth = np.divide(keep @ (weights * model.values[units, 0]), mass, out=np.zeros(2**n), where=mass > 0)
+    factor = np.array([factorial(k) * factorial(n - k - 1) / factorial(n) for k in range(n)])
+    result = []
+    for i in range(n):
+        without = np.flatnonzero(keep[:, i] == 0)
+        gain = worth[without | (1 << i)] - worth[without]
+        result.append((factor[keep[without].sum(axis=1)] * gain).sum())
+    return np.array(result)
+
+
+@pytest.mark.parametrize("granularity", ["positions", "types", "words"])
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_a_planted_slalom_is_read_exactly(effort: str, granularity: str):
+    model, explainer = planted()
+    found = alone(explainer(TEXT, target=1, effort=effort, granularity=granularity))
+    np.testing.assert_allclose(found.values, model.values[IDS, 0], atol=1e-6)
+    np.testing.assert_allclose(found.importances, model.importances[IDS], atol=1e-6)
+    np.testing.assert_allclose(found.score("type_value"), model.values[IDS, 0], atol=1e-6)
+    np.testing.assert_allclose(found.score("type_importance"), model.importances[IDS], atol=1e-6)
+    whole = model.output(IDS)[0]
+    assert found.output == pytest.approx(whole)
+    removal = [whole - model.output(np.delete(IDS, i))[0] for i in range(len(IDS))]
+    np.testing.assert_allclose(found.removal, removal, atol=1e-8)
+    np.testing.assert_allclose(found.shapley, brute_shapley(model, IDS), atol=1e-8)
+    np.testing.assert_allclose(found.linear.sum(), whole, atol=1e-8)
+    assert found.settings["solver"] == "converged"
+    assert found.fidelity["r2"] == pytest.approx(1.0)
+    assert found.fidelity["linear_r2"] < 0.99
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_predictions_are_the_planted_functions(effort: str):
+    model, explainer = planted()
+    function = planted_function(model.importances, model.values, WORDS)
+    found = alone(explainer(TEXT, target=1, effort=effort))
+    words = TEXT.split()
+    for kept in combinations(range(12), 5):
+        if sum(kept) % 17 == 0:
+            truth = float(function([" ".join(words[i] for i in kept)])[0])
+            assert found.predict(kept) == pytest.approx(truth, abs=1e-8)
+    assert found.predict([True] * 12) == pytest.approx(found.output, abs=1e-8)
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("d", [10, 100, 300])
+def test_the_transformer_of_proposition_5_1(d: int, classes: int):
+    """Through model access, with 4d queries of at most three tokens: s and v to 1e-6."""
+    rng = np.random.default_rng(d + classes)
+    s, v = rng.normal(size=d), rng.normal(size=(d, classes))
+    text = " ".join(f"t{i}" for i in range(d))
+    found = alone(Explainer(*plant(s, v))(text, target=1, effort="fast", budget=4 * d))
+    want = v[:, 0] if classes == 1 else (v - v.mean(axis=1, keepdims=True))[:, 1]
+    np.testing.assert_allclose(found.values, want, atol=1e-6)
+    np.testing.assert_allclose(found.importances, s - s.mean(), atol=1e-6)
+    assert found.cost.queries == 4 * d
+
+
+def test_gamma():
+    model, explainer = planted()
+    found = alone(explainer(TEXT, target=1, gamma=4.5))
+    np.testing.assert_allclose(found.importances, model.importances[IDS] + 0.5, atol=1e-6)
+    first = alone(explainer(TEXT, target=1)).tokens.first
+    assert found.importances[first].sum() == pytest.approx(4.5)
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+@pytest.mark.parametrize("budget", [3, 5, 8, 16, 25, 33, 60, 120, 500])
+def test_a_budget_is_kept(bundled: Explainer, budget: int, effort: str):
+    asked: list[int] = []
+    found = alone(bundled(REVIEW, budget=budget, effort=effort, progress=asked.append))
+    assert found.cost.queries == budget == asked[-1]
+    assert sum(found.settings["design"].values()) == budget - 1
+    assert f"budget of {budget} queries is used" in found.settings["stopped"]
+    assert np.isfinite(numbers(found)).all()
+    assert found.cost.tokens >= budget
+
+
+@pytest.mark.parametrize("budget", [1, 2])
+def test_a_budget_that_shows_nothing(bundled: Explainer, budget: int):
+    with pytest.raises(InputError, match=f"at least 3 queries; the budget is {budget}"):
+        bundled(REVIEW, budget=budget)
+
+
+def test_a_budget_below_the_number_of_types_still_sees_every_token(bundled: Explainer):
+    """19 types, 12 sequences of three: nobody is left at the prior."""
+    model = bundled.model
+    tokens = model.tokenize(REVIEW)
+    assert 13 < tokens.n_types < 36
+    (((kind, queries),),) = portions(tokens, "balanced", 13, seed=0)
+    assert kind == "short"
+    assert queries.lengths.tolist() == [3] * 12
+    assert queries.counts(tokens.inverse).toarray().sum(axis=0).min() >= 1
+
+
+@pytest.mark.parametrize("granularity", ["positions", "types", "words"])
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_the_bundled_model(bundled: Explainer, effort: str, granularity: str):
+    found = alone(bundled(REVIEW, target="positive", effort=effort, granularity=granularity))
+    assert np.isfinite(numbers(found)).all()
+    for name, errors in found.stderr.items():
+        assert (errors >= 0).all(), name
+    for name in ("value", "importance", "linear"):
+        assert (found.stderr[name] > 0).all()
+    strings = found.tokens.strings
+    assert found.linear[strings.index("great")] > 0 > found.linear[strings.index("awful")]
+    first = found.tokens.first
+    types = alone(bundled(REVIEW, target="positive", effort=effort, granularity="types"))
+    if granularity == "types":
+        np.testing.assert_array_equal(found.values, found.values[first][found.tokens.inverse])
+        np.testing.assert_array_equal(found.removal, found.removal[first][found.tokens.inverse])
+    if granularity == "words":
+        assert len(found) < len(types)
+        assert "unforgettable" in strings
+    assert found.score("type_importance")[first].sum() == pytest.approx(0.0, abs=1e-9)
+    if effort != "fast":  # short queries alone do not know the whole text
+        assert found.predict([True] * len(found)) == pytest.approx(found.output, abs=0.6)
+
+
+def test_positions_may_deviate_and_types_may_not(bundled: Explainer):
+    text = "good good good but not good not good at all"
+    by_position = alone(bundled(text, granularity="positions"))
+    by_type = alone(bundled(text, granularity="types"))
+    copies = [i for i, word in enumerate(by_type.tokens.strings) if word == "good"]
+    assert np.ptp(by_type.values[copies]) == 0.0
+    assert np.ptp(by_position.values[copies]) > 0.01
+    assert np.ptp(by_position.score("type_value")[copies]) == 0.0
+
+
+def test_a_model_that_looks_at_places():
+    """The last copy of a word counts most: only positions can say so."""
+
+    def last(texts: list[str]) -> np.ndarray:
+        rows = [text.split() for text in texts]
+        return np.array([2.0 * (row[-1] == "x") - 1.0 * (row[0] == "x") for row in rows])
+
+    found = alone(Explainer(last)("x a b c x d e f x", target=1, effort="faithful"))
+    assert found.linear[8] > found.linear[4] > found.linear[0]
+    # taking the last "x" away shows "f"; taking the first away shows "a"
+    assert found.removal[8] > 0.8
+    assert found.removal[0] < -0.4
+
+
+def test_why_it_stopped(bundled: Explainer):
+    stable = alone(bundled(REVIEW))
+    assert stable.settings["stopped"].startswith("the ranking is stable: the order of two tokens is right")
+    assert stable.settings["order_certainty"] >= 0.87
+    rng = np.random.default_rng(0)
+
+    def dice(texts: list[str]) -> np.ndarray:
+        return rng.normal(size=len(texts))
+
+    tossed = alone(Explainer(dice)(" ".join(f"word{i}" for i in range(30)), effort="fast"))
+    assert tossed.settings["stopped"].startswith("the most that effort 'fast' asks is asked")
+    assert tossed.settings["order_certainty"] < 0.87
+    assert tossed.settings["design"] == {"single": 30, "short": 240}
+    assert tossed.fidelity["r2"] < 0.5
+
+
+def test_more_effort_asks_more(bundled: Explainer):
+    asked = [alone(bundled(REVIEW, effort=effort)).cost.queries for effort in EFFORTS]
+    assert asked == sorted(asked)
+    assert asked[0] < asked[1] < asked[2]
+
+
+def test_designs_by_effort(bundled: Explainer):
+    n = len(alone(bundled(REVIEW, budget=5)))
+    kinds = {effort: set(alone(bundled(REVIEW, effort=effort)).settings["design"]) for effort in EFFORTS}
+    assert kinds["fast"] == {"single", "short"}
+    assert kinds["balanced"] == kinds["faithful"] == {"single", "short", "span", "scattered", "deletion"}
+    faithful = alone(bundled(REVIEW, effort="faithful")).settings["design"]["deletion"]
+    assert faithful > n
+
+
+EXCERPT_KEYS = {"rmse", "r2", "linear_rmse", "linear_r2", "constant_rmse", "heldout_queries"}
+
+
+def test_fidelity_is_measured_on_queries_that_were_not_fitted(bundled: Explainer):
+    fast, balanced = (alone(bundled(REVIEW, effort=effort)) for effort in EFFORTS[:2])
+    assert set(fast.fidelity) == EXCERPT_KEYS
+    assert set(balanced.fidelity) == EXCERPT_KEYS | {"removal_error"}
+    design = balanced.settings["design"]
+    excerpts = [design[kind] // 8 for kind in ("short", "span", "scattered")]
+    assert balanced.fidelity["heldout_queries"] == sum(excerpts)
+    for found in (fast, balanced):
+        assert found.fidelity["rmse"] < found.fidelity["constant_rmse"]
+        assert found.fidelity["r2"] > 0.5
+
+
+def test_fidelity_of_an_additive_model():
+    """Where the truth is additive, the additive surrogate is the better one, and the numbers say so."""
+    weights = dict(zip(WORDS, np.linspace(-2, 2, 9), strict=True))
+
+    def additive(texts: list[str]) -> np.ndarray:
+        return np.array([sum(weights[word] for word in text.split()) for text in texts])
+
+    found = alone(Explainer(additive)(TEXT, effort="fast", budget=200))
+    assert found.fidelity["linear_r2"] > 0.999
+    assert found.fidelity["rmse"] > found.fidelity["linear_rmse"]
+
+
+def test_the_other_class_is_the_mirror(bundled: Explainer):
+    negative, positive = (alone(bundled(REVIEW, target=label)) for label in ("negative", "positive"))
+    assert negative.cost.queries == positive.cost.queries
+    for name in ("value", "linear", "removal", "shapley", "type_value"):
+        np.testing.assert_array_equal(negative.score(name), -positive.score(name))
+    np.testing.assert_array_equal(negative.importances, positive.importances)
+    for name in negative.stderr:
+        np.testing.assert_array_equal(negative.stderr[name], positive.stderr[name])
+    assert negative.output == -positive.output
+    assert negative.predict([0, 1]) == pytest.approx(-positive.predict([0, 1]))
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_all_classes_of_a_fixed_budget_sum_to_zero(three: Explainer, effort: str):
+    found = alone(three(zoo.TEXT, every_class=True, effort=effort, budget=150))
+    every = [found.of(label) for label in three.labels]
+    assert len(found.classes) == 2
+    for name in ("value", "linear", "removal", "type_value"):
+        np.testing.assert_allclose(sum(one.score(name) for one in every), 0.0, atol=1e-9)
+    for one in every:
+        np.testing.assert_array_equal(one.importances, found.importances)
+        assert one.cost.queries == 150
+        assert np.isfinite(numbers(one)).all()
+    assert sum(one.output for one in every) == pytest.approx(0.0, abs=1e-9)
+    best = max(every, key=lambda one: one.output)
+    assert best.target == found.target == found.prediction
+
+
+def test_one_class_alone_is_what_it_is_among_all(three: Explainer):
+    together = alone(three(zoo.TEXT, every_class=True, budget=120))
+    for label in three.labels:
+        single = alone(three(zoo.TEXT, target=label, budget=120))
+        for name, score in together.of(label).scores.items():
+            np.testing.assert_array_equal(single.score(name), score)
+
+
+def test_planted_classes_come_back():
+    model, explainer = planted(classes=3)
+    found = alone(explainer(TEXT, every_class=True, effort="balanced"))
+    for k, label in enumerate(explainer.labels):
+        one = found.of(label)
+        np.testing.assert_allclose(one.values, model.values[IDS, k], atol=1e-6)
+        np.testing.assert_allclose(one.removal, model.removal(IDS)[:, k], atol=1e-6)
+        np.testing.assert_allclose(one.importances, model.importances[IDS], atol=1e-6)
+
+
+def test_independent_labels_are_explained_one_by_one():
+    module, tokenizer = zoo.tiny("distilbert", 3, problem_type="multi_label_classification")
+    found = alone(Explainer(module, tokenizer)(zoo.TEXT, every_class=True, budget=100))
+    assert len(found.classes) == 2
+    for one in (found, *found.classes.values()):
+        assert np.isfinite(numbers(one)).all()
+        assert one.cost.queries == 100
+    total = found.values + sum(one.values for one in found.classes.values())
+    assert np.abs(total).max() > 1e-3
+
+
+def test_errors_of_removals_shrink_with_queries(bundled: Explainer):
+    few, many = (alone(bundled(REVIEW, effort="faithful", budget=budget)) for budget in (120, 1200))
+    for name in ("value", "importance", "linear"):
+        assert np.median(many.stderr[name]) < np.median(few.stderr[name])
+
+
+def test_the_second_look_is_not_taken_at_two_copies():
+    """Shift and gain would fit any two answers, and leave-one-out errors would say all is well."""
+    model, explainer = planted()
+    found = alone(explainer(TEXT, target=1, budget=60))
+    assert found.settings["design"]["deletion"] == 2
+    assert "removal_error" not in found.fidelity
+    np.testing.assert_allclose(found.removal, model.removal(IDS)[:, 0], atol=1e-6)
+
+
+def test_twins_do_not_vouch_for_each_other():
+    """A text of four tokens has few copies with tokens left out; what is left out is left out for good."""
+    rng = np.random.default_rng(0)
+    known: dict[str, float] = {}
+
+    def arbitrary(texts: list[str]) -> np.ndarray:
+        return np.array([known.setdefault(text, float(rng.normal())) for text in texts])
+
+    errors = [
+        alone(Explainer(arbitrary)(f"a{i} b{i} c{i} d{i}", effort="faithful")).fidelity["removal_error"]
+        for i in range(6)
+    ]
+    assert np.median(errors) > 0.2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"effort": "quick"}, "effort must be one of fast, balanced, faithful; got 'quick'"),
+        ({"gamma": float("nan")}, "gamma, the sum of the importances, must be a finite number"),
+        ({"gamma": "0"}, "gamma"),
+        ({"gamma": True}, "gamma"),
+        ({"granularity": "sentences"}, "granularity must be one of"),
+    ],
+)
+def test_wrong_options(bundled: Explainer, wrong: dict[str, Any], message: str):
+    with pytest.raises(InputError, match=message):
+        bundled(REVIEW, **wrong)
