@@ -15,6 +15,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,6 @@ from transformers import (
     DataCollatorWithPadding,
     EvalPrediction,
     PreTrainedModel,
-    PreTrainedTokenizerBase,
     Trainer,
     TrainingArguments,
     set_seed,
@@ -68,7 +68,7 @@ def packaged_encoder() -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def load_tokenizer(encoder: Path) -> PreTrainedTokenizerBase:
+def load_tokenizer(encoder: Path) -> Any:
     """The encoder's tokenizer, without the fixed padding and truncation stored in its file."""
     tokenizer = AutoTokenizer.from_pretrained(encoder)
     tokenizer.backend_tokenizer.no_padding()
@@ -92,24 +92,23 @@ def load_model(encoder: Path) -> PreTrainedModel:
 
 
 def read_split(data: Path, split: str) -> pd.DataFrame:
-    reviews = pd.read_parquet(data / "yelp.parquet")
-    return reviews[reviews["split"] == split]
+    return pd.read_parquet(data / "yelp.parquet").query("split == @split")
 
 
 def balanced(reviews: pd.DataFrame, per_label: int, seed: int) -> pd.DataFrame:
     """Draw `per_label` reviews of each label, in random order."""
-    drawn = reviews.groupby("label").sample(n=per_label, random_state=seed)
+    drawn: Any = reviews.groupby("label").sample(n=per_label, random_state=seed)
     return drawn.sample(frac=1, random_state=seed)
 
 
-def encode(reviews: pd.DataFrame, tokenizer: PreTrainedTokenizerBase, max_length: int) -> list[dict]:
+def encode(reviews: pd.DataFrame, tokenizer: Any, max_length: int) -> Any:
     encoded = tokenizer(reviews["text"].tolist(), truncation=True, max_length=max_length)
     rows = zip(encoded["input_ids"], reviews["label"].tolist(), strict=True)
     return [{"input_ids": ids, "labels": label} for ids, label in rows]
 
 
 def accuracy(prediction: EvalPrediction) -> dict[str, float]:
-    return {"accuracy": float(np.mean(prediction.predictions.argmax(-1) == prediction.label_ids))}
+    return {"accuracy": float(np.mean(np.argmax(prediction.predictions, axis=-1) == prediction.label_ids))}
 
 
 def training_arguments(args: argparse.Namespace) -> TrainingArguments:

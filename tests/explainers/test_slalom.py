@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import zoo
-from slalom import Explainer
+from slalom import Explainer, designs
 from slalom.errors import InputError
 from slalom.explainers._plan import portions
 from slalom.explanation import Explanation
@@ -171,8 +171,19 @@ def test_the_bundled_model(bundled: Explainer, effort: str, granularity: str):
         assert len(found) < len(types)
         assert "unforgettable" in strings
     assert found.score("type_importance")[first].sum() == pytest.approx(0.0, abs=1e-9)
-    if effort != "fast":  # short queries alone do not know the whole text
-        assert found.predict([True] * len(found)) == pytest.approx(found.output, abs=0.6)
+
+
+@pytest.mark.parametrize("effort", ["balanced", "faithful"])
+def test_near_the_whole_text_the_surrogate_follows_the_model(bundled: Explainer, effort: str):
+    """Against the model itself, asked about the text without each of its tokens."""
+    text = "The food was great but the service was awful."
+    found = alone(bundled(text, target="positive", effort=effort))
+    assert found.predict([True] * len(found)) == pytest.approx(found.output, abs=0.6)
+    tokens = bundled.model.tokenize(text)
+    logits = bundled.model.logits(tokens, designs.leave_one_out(len(tokens)))
+    change = found.output - (logits[:, 1] - logits[:, 0])
+    assert ((found.removal - change) ** 2).sum() < 0.15 * (change**2).sum()
+    assert found.removal.argmin() == change.argmin() == tokens.strings.index("awful")
 
 
 def test_positions_may_deviate_and_types_may_not(bundled: Explainer):

@@ -58,7 +58,7 @@ def show(comparison: Comparison, console: Console | None = None, *, signed: bool
         console.print()
         _matrix(comparison, console, signed)
     for name, reason in skipped(comparison).items():
-        console.print(Text(f"{name}: not run. {visible(reason)}", style="yellow"))
+        console.print(Text(visible(f"{name}: not run. {reason}"), style="yellow"))
 
 
 def _head(first: Explanation, console: Console) -> None:
@@ -212,7 +212,7 @@ def _html_lines(found: dict[str, Explanation]) -> str:
     blocks = []
     for start, end in _blocks(cells, widths, _HTML_WIDTH):
         rows = "".join(
-            f'<tr><th scope="row">{escape(name)}</th>'
+            f'<tr><th scope="row">{escape(visible(name))}</th>'
             + "".join(_td(cells[i], explanation, float(shares[name][i])) for i in range(start, end))
             + "</tr>"
             for name, explanation in found.items()
@@ -227,7 +227,7 @@ def _td(cell: _Cell, explanation: Explanation, share: float) -> str:
     scores = explanation.score()
     places = sentences.decimals(scores)
     value = sentences.signed(float(scores[list(cell.positions)].sum()), places).strip()
-    tip = escape(f"{explanation.method}, {explanation.ranking}: {value}")
+    tip = escape(visible(f"{explanation.method}, {explanation.ranking}: {value}"))
     return f'<td{kind} dir="auto" title="{tip}">{escape(cell.text)}</td>'
 
 
@@ -236,7 +236,8 @@ def _html_matrix(comparison: Comparison, signed: bool) -> str:
     table = correlations(comparison, signed)
     head = "".join(f'<th class="number" scope="col">{i}</th>' for i in range(1, len(found) + 1))
     rows = "".join(
-        f'<tr><th scope="row">{i + 1} {escape(name)}</th><td>{escape(explanation.ranking)}</td>'
+        f'<tr><th scope="row">{i + 1} {escape(visible(name))}</th>'
+        f"<td>{escape(visible(explanation.ranking))}</td>"
         f"{_spent(explanation)}{''.join(map(_shaded, table[i]))}</tr>"
         for i, (name, explanation) in enumerate(found.items())
     )
@@ -265,6 +266,6 @@ def _shaded(value: float) -> str:
 
 def _reasons(comparison: Comparison) -> str:
     return "".join(
-        f'<p class="note why">{escape(name)}: not run. {escape(visible(reason))}</p>'
+        f'<p class="note why">{escape(visible(name))}: not run. {escape(visible(reason))}</p>'
         for name, reason in skipped(comparison).items()
     )
