@@ -55,7 +55,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="Parquet file with columns text and split")
     parser.add_argument("--documents", type=int, default=30)
     parser.add_argument("--shortest", type=int, default=30, help="tokens")
-    parser.add_argument("--longest", type=int, default=250, help="tokens")
+    parser.add_argument("--longest", type=int, default=120, help="tokens")
     parser.add_argument("--seed", type=int, default=11, help="of the choice of documents")
     parser.add_argument("--out", type=Path, required=True, help="Markdown file; rows go beside it as JSON")
     return parser.parse_args()

@@ -89,8 +89,10 @@ def test_correlations_are_spearmans():
         f"m{i}": single_score(REVIEW, method=f"m{i}", scores={"attribution": row})
         for i, row in enumerate(scores)
     }
-    np.testing.assert_allclose(correlations(found, signed=True), spearmanr(scores, axis=1).statistic)
-    np.testing.assert_allclose(correlations(found), spearmanr(np.abs(scores), axis=1).statistic)
+    with_signs: Any = spearmanr(scores, axis=1)
+    sizes: Any = spearmanr(np.abs(scores), axis=1)
+    np.testing.assert_allclose(correlations(found, signed=True), with_signs.statistic)
+    np.testing.assert_allclose(correlations(found), sizes.statistic)
     flat = {**found, "flat": single_score(REVIEW, scores={"attribution": np.ones(10)})}
     table = correlations(flat)
     assert np.isnan(table[3]).all()

@@ -66,7 +66,8 @@ def test_lime_is_the_packages():
     found = ours("lime", budget=150, seed=3)
     np.testing.assert_allclose(found.score(), [weights[i] for i in range(N)], rtol=1e-4, atol=1e-5)
     assert found.fidelity["weighted_r2"] == pytest.approx(theirs.score, abs=1e-5)
-    assert found.predict(range(N)) == pytest.approx(float(theirs.local_pred[0]), abs=1e-4)
+    predicted: Any = theirs.local_pred
+    assert found.predict(range(N)) == pytest.approx(float(predicted[0]), abs=1e-4)
 
 
 def test_kernel_shap_is_the_packages():

@@ -22,10 +22,10 @@ TEXT = "the food was great but the service was awful"
 DATA = [("great food", 1), ("a lovely great service", 1), ("awful soup", 0), ("the service was awful", 0)]
 BUDGET = 64
 UNASKED = ("random", "naive_bayes")
-SETTLED: dict[str, tuple[str, ...]] = dict.fromkeys(
-    ("attention", "gradient", "integrated_gradients", "naive_bayes", "occlusion", "slalom_ana"), ("seed",)
-) | {"partition_shap": ()}
-"""Methods that draw nothing, and one that draws only to break ties."""
+SETTLED = ("attention", "gradient", "integrated_gradients", "naive_bayes", "occlusion", "slalom_ana")
+"""Methods that draw nothing."""
+TIES = ("partition_shap",)
+"""Methods that draw only to break ties."""
 WHITE_BOX = ("gradients", "attentions")
 
 
@@ -121,9 +121,9 @@ def _check(found: Explanation, method: str) -> None:
 @pytest.mark.parametrize("method", names())
 def test_another_seed_is_another_draw_or_changes_nothing(method: str):
     first, second = (run("bundled", method, seed=seed).score() for seed in (0, 1))
-    if "seed" in SETTLED.get(method, ()):
+    if method in SETTLED:
         np.testing.assert_array_equal(first, second)
-    elif method not in SETTLED:
+    elif method not in TIES:
         assert not np.array_equal(first, second)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 import slalom
 from slalom.api import Explainer
 from slalom.errors import InputError, MissingExtraError
-from slalom.explainers import load, names
+from slalom.explainers import load, methods, names, options
 from zoo import tiny
 
 TEXT = "great food great service"
@@ -185,3 +186,14 @@ def test_no_method_is_named_by_another_module():
         for name in names():
             for form in (f"from slalom.explainers.{name} ", f"from slalom.explainers import {name}\n"):
                 assert form not in text, f"{path} imports the method {name}"
+
+
+def test_the_document_lists_every_method():
+    page = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| ([\w ]+) \| .* \|(.*)\|$", page, flags=re.MULTILINE)
+    assert {name: needs for name, needs, _ in rows} == {name: one.needs for name, one in methods().items()}
+    for name, _, listed in rows:
+        own = set(options(name)) - (
+            {"granularity"} if name not in ("lime", "kernel_shap", "slalom") else set()
+        )
+        assert set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", listed))) == own, name

@@ -268,6 +268,37 @@ def test_fidelity_of_an_additive_model():
     assert found.fidelity["rmse"] > found.fidelity["linear_rmse"]
 
 
+@pytest.mark.parametrize("effort", ["balanced", "faithful"])
+def test_an_additive_model_is_the_limit_of_a_heavy_background(effort: str):
+    """Bag-of-words scores: no SLALOM, but arbitrarily near to one; its weights must come out."""
+    weights = {"great": 2.0, "awful": -3.0}
+
+    def additive(texts: list[str]) -> np.ndarray:
+        return np.array([sum(weights.get(word, 0.1) for word in text.split()) for text in texts])
+
+    found = alone(
+        Explainer(additive)("the food was great but the service was awful", target=1, effort=effort)
+    )
+    want = [weights.get(word, 0.1) for word in found.tokens.strings]
+    np.testing.assert_allclose(found.linear, want, atol=0.02)
+    np.testing.assert_allclose(found.removal, want, atol=0.02)
+    assert np.abs(found.importances).max() < 5
+
+
+def test_a_model_that_answers_long_texts_only():
+    """Excerpts all get one answer, so that only the copies near the whole text tell tokens apart."""
+
+    def whole_sentences(texts: list[str]) -> np.ndarray:
+        rows = [text.split() for text in texts]
+        return np.array([2.0 * ("w3" in row) if len(row) > 60 else 0.0 for row in rows])
+
+    text = " ".join(f"w{i}" for i in range(70))
+    found = alone(Explainer(whole_sentences)(text, target=1))
+    assert found.settings["solver"] == "constant"
+    assert found.notes[0].startswith("The model gives the same answer to every excerpt of the text")
+    assert found.removal.argmax() == 3
+
+
 def test_the_other_class_is_the_mirror(bundled: Explainer):
     negative, positive = (alone(bundled(REVIEW, target=label)) for label in ("negative", "positive"))
     assert negative.cost.queries == positive.cost.queries

@@ -74,6 +74,18 @@ def test_importances_far_apart():
     np.testing.assert_allclose(found.surrogate.importances, model.importances, atol=1e-5)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_additive_answers(seed: int):
+    """The limit of a background that outweighs all tokens: it is stopped before the numbers give way."""
+    weights = np.random.default_rng(seed).normal(size=(8, 1))
+    counts = queries(8, 80, seed).counts()
+    found = fit([Group(counts, counts @ weights)])
+    fresh = queries(8, 80, seed + 10, (2, 5)).counts()
+    np.testing.assert_allclose(found.surrogate.predict(fresh), fresh @ weights, atol=0.02)
+    assert found.covariance is not None
+    assert np.isfinite(found.covariance).all()
+
+
 def test_gamma_is_the_sum_of_the_importances():
     model = planted(8)
     group = answered(model, queries(8, 40, 0))

@@ -87,7 +87,7 @@ def test_modules_of_every_output(kind: str):
 
 @pytest.mark.parametrize("labels", [1, 3])
 def test_single_logits_and_independent_labels(labels: int):
-    options = {} if labels == 1 else {"problem_type": "multi_label_classification"}
+    options: dict[str, Any] = {} if labels == 1 else {"problem_type": "multi_label_classification"}
     explainer = Explainer(*tiny("bert", num_labels=labels, **options))
     for target in range(len(explainer.model.labels)):
         ask, chosen = opened(explainer, target=target)

@@ -30,7 +30,7 @@ NEEDS = "labelled data"
 
 _NO_DATA = (
     "'naive_bayes' needs labelled data: data=[(text, label), …] or the path of a CSV or JSONL file with the "
-    "columns text and label (on the command line: -o data=FILE)"
+    "columns text and label (on the command line: explain -o data=FILE, compare --data FILE)"
 )
 
 

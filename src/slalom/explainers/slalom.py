@@ -66,7 +66,7 @@ def explain(
             "order_certainty": certainty,
             "solver": scales.status,
         },
-        notes=_notes(scales),
+        notes=_notes(scales, scores["removal"]),
     )
 
 
@@ -147,7 +147,11 @@ def _stopped(certainty: float, effort: Effort, budget: int | Literal["auto"]) ->
     return f"the most that effort {effort!r} asks is asked; {told}"
 
 
-def _notes(scales: Scales) -> tuple[str, ...]:
+def _notes(scales: Scales, removal: FloatArray) -> tuple[str, ...]:
+    if scales.status == "constant" and scales.left_out is not None and np.abs(removal).max() > 1e-9:
+        return (
+            "The model gives the same answer to every excerpt of the text; only removals tell tokens apart.",
+        )
     if scales.status == "constant":
         return ("The model gives the same answer to every query: no token makes a difference.",)
     if scales.status != "converged":

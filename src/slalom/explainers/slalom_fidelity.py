@@ -1,7 +1,7 @@
 """SLALOM, the paper's fidelity variant: fitted to the text with a few random tokens left out.
 
 One value and importance for every token type, by the exact solver, from queries that lack 0 to 5 tokens
-(`most`). It predicts removals from the whole text well and says little about tokens on their own.
+(`most`). It describes the neighbourhood of the whole text, and says little about tokens on their own.
 """
 
 from __future__ import annotations

@@ -46,6 +46,8 @@ _FLAT = 1e-12
 """Of the largest output: what differs by less differs by rounding."""
 _WIDEST = 1e120
 """Squares of what is wider than this overflow."""
+_HEAVIEST = 1e4
+"""Of a background, in weights of an average token: an additive model would have it grow for ever."""
 _LARGEST_STEP = 3.0
 """In units of importance; keeps the first steps inside what the linearisation can see."""
 
@@ -158,7 +160,9 @@ def _step(
         factor = cholesky(schur, damping * diagonal)
         step = linalg.cho_solve(factor, gradient, check_finite=False)
         step *= min(1.0, _LARGEST_STEP / max(np.abs(step[:-1]).max(initial=0.0), 1e-300))
-        trial = solve_values(problem, variances, point.s + step[:-1], max(point.w0 + step[-1], 0.0))
+        s = point.s + step[:-1]
+        heaviest = _HEAVIEST * float(np.exp(s[problem.ties.blocks == 0].mean()))
+        trial = solve_values(problem, variances, s, float(np.clip(point.w0 + step[-1], 0.0, heaviest)))
         if objective(problem, variances, trial) <= now:
             return trial, max(damping / 10.0, 1e-9)
         damping *= 10.0
