@@ -16,6 +16,7 @@ import slalom
 from slalom.api import Explainer
 from slalom.errors import InputError, MissingExtraError
 from slalom.explainers import load, methods, names, options
+from slalom.view.sentences import verdict
 from zoo import tiny
 
 TEXT = "great food great service"
@@ -197,3 +198,9 @@ def test_the_document_lists_every_method():
             {"granularity"} if name not in ("lime", "kernel_shap", "slalom") else set()
         )
         assert set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", listed))) == own, name
+
+
+@pytest.mark.parametrize("method", ["lime", "integrated_gradients", "occlusion"])
+def test_what_is_not_measured_on_held_out_queries_is_not_called_so(method: str):
+    found = Explainer(*tiny("bert"))("the food was great", method=method, budget=60)
+    assert verdict(found).sentence == f"The method '{method}' does not measure how far its scores hold."

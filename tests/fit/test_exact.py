@@ -81,7 +81,8 @@ def test_additive_answers(seed: int):
     counts = queries(8, 80, seed).counts()
     found = fit([Group(counts, counts @ weights)])
     fresh = queries(8, 80, seed + 10, (2, 5)).counts()
-    np.testing.assert_allclose(found.surrogate.predict(fresh), fresh @ weights, atol=0.02)
+    error = found.surrogate.predict(fresh) - fresh @ weights
+    assert error.var() < 1e-3 * (fresh @ weights).var()
     assert found.covariance is not None
     assert np.isfinite(found.covariance).all()
 

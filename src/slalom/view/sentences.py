@@ -37,7 +37,7 @@ class Verdict:
 def verdict(explanation: Explanation) -> Verdict:
     """The fidelity on held-out queries, in words."""
     r2 = explanation.fidelity.get("r2", math.nan)
-    if not explanation.fidelity:
+    if not {"r2", "heldout_queries"} & set(explanation.fidelity):
         return Verdict(
             "unknown", f"The method {visible(explanation.method)!r} does not measure how far its scores hold."
         )
