@@ -10,8 +10,11 @@ import pytest
 import zoo
 from slalom import Explainer, designs
 from slalom.errors import InputError
+from slalom.explainers._answers import Answered
 from slalom.explainers._plan import portions
+from slalom.explainers._scales import _covariance, _different
 from slalom.explanation import Explanation
+from slalom.perturb import from_rows
 from slalom.surrogate import Slalom
 from slalom.theory.planted import plant, planted_function
 
@@ -372,18 +375,26 @@ def test_the_second_look_is_not_taken_at_two_copies():
 
 
 def test_twins_do_not_vouch_for_each_other():
-    """A text of four tokens has few copies with tokens left out; what is left out is left out for good."""
-    rng = np.random.default_rng(0)
-    known: dict[str, float] = {}
+    """A copy that is left out of the fit must not stay in it as its own twin."""
+    queries = from_rows([[0, 1], [1, 2], [0, 1], [0, 2], [1, 2]], 3)
+    answered = Answered(queries, np.arange(5.0)[:, None])
+    kept = _different(answered)
+    assert kept is not None
+    assert kept.outputs[:, 0].tolist() == [0.0, 1.0, 3.0]
+    assert kept.queries.positions.tolist() == [0, 1, 1, 2, 0, 2]
+    assert _different(None) is None
 
-    def arbitrary(texts: list[str]) -> np.ndarray:
-        return np.array([known.setdefault(text, float(rng.normal())) for text in texts])
 
-    errors = [
-        alone(Explainer(arbitrary)(f"a{i} b{i} c{i} d{i}", effort="faithful")).fidelity["removal_error"]
-        for i in range(6)
-    ]
-    assert np.median(errors) > 0.2
+def test_a_common_shift_of_the_importances_is_no_uncertainty():
+    """They are measured from the mean of the types, so what moves all of them moves none."""
+    covariance = np.zeros((8, 8))
+    covariance[:4, :4] = 2.0  # three types and the background, all moving together
+    by_position = _covariance(covariance, np.array([0, 1, 2, 1]), 3)
+    assert by_position.shape == (10, 10)
+    np.testing.assert_allclose(by_position, 0.0, atol=1e-12)
+    covariance[0, 0] += 9.0
+    spread = np.diag(_covariance(covariance, np.array([0, 1, 2, 1]), 3))
+    np.testing.assert_allclose(spread[:5], [4.0, 1.0, 1.0, 1.0, 1.0])
 
 
 @pytest.mark.parametrize(

@@ -93,12 +93,15 @@ class Subsets:
     def __call__(self, kept: np.ndarray) -> FloatArray:
         """(N,) scores for (N, units) booleans: which units are kept."""
         keep = np.asarray(kept, dtype=bool)[:, self._unit]
-        some = keep.any(axis=1)
+        every, none = keep.all(axis=1), ~keep.any(axis=1)
+        some = ~(every | none)
         result = np.zeros(len(keep))
         if some.any():
             result[some] = self._target.score(self._ask(from_keep(keep[some])))
-        if not some.all():
-            result[~some] = self._nothing()
+        if every.any():  # the text itself is known already
+            result[every] = self._target.score(self._ask.whole()[None])
+        if none.any():
+            result[none] = self._nothing()
         return result
 
     def _nothing(self) -> float:

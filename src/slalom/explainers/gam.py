@@ -42,7 +42,7 @@ def explain(
     if not (isinstance(alpha, int | float) and 0 < alpha < np.inf):
         raise InputError(f"alpha, the strength of the lasso, must be a positive number; got {alpha!r}")
     n, types = len(ask.tokens), ask.tokens.n_types
-    sample = draw(ask, target, design, queries("gam", budget), seed)
+    sample = draw(ask, target, design, queries("gam", budget, least=2) - 1, seed)
     rows, truth = _indicators(sample, ask.tokens.inverse, types), target.read(sample.outputs)
     solved, converged = _lasso(rows[sample.fitted], truth[sample.fitted], n * types, float(alpha))
     own = ask.tokens.inverse * n + np.arange(n)

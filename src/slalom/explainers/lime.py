@@ -9,6 +9,8 @@ drops all copies at once, the package's bag of words.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from slalom.errors import InputError
@@ -38,13 +40,6 @@ def explain(
     unit = units(ask, granularity)
     value = Subsets(ask, target, unit)
     count = int(unit.max()) + 1
-
-    def answers(texts: list[str]) -> FloatArray:
-        kept = np.zeros((len(texts), count), dtype=bool)
-        for row, text in enumerate(texts):
-            kept[row, [int(number) for number in text.split()]] = True
-        return value(kept)[:, None]
-
     lime_text = extra("lime.lime_text", "lime")
     explainer = lime_text.LimeTextExplainer(
         kernel_width=kernel_width,
@@ -54,7 +49,9 @@ def explain(
         random_state=np.random.RandomState(seed % 2**32),
     )
     numbers = " ".join(map(str, range(count)))
-    found = explainer.explain_instance(numbers, answers, labels=(0,), num_features=count, num_samples=samples)
+    found = explainer.explain_instance(
+        numbers, partial(_answers, value, count), labels=(0,), num_features=count, num_samples=samples
+    )
     weights = np.zeros(count)
     for number, weight in found.local_exp[0]:
         weights[number] = weight
@@ -68,3 +65,11 @@ def explain(
         settings={"kernel_width": float(kernel_width), "samples": samples},
         notes=value.notes,
     )
+
+
+def _answers(value: Subsets, count: int, texts: list[str]) -> FloatArray:
+    """(N, 1) the scores of texts that name the units to keep."""
+    kept = np.zeros((len(texts), count), dtype=bool)
+    for row, text in enumerate(texts):
+        kept[row, [int(number) for number in text.split()]] = True
+    return value(kept)[:, None]

@@ -35,7 +35,7 @@ def explain(
     """`budget` queries (1000 by default), an eighth of them held out."""
     choose("granularity", granularity, Literal["types"])
     tokens = ask.tokens
-    sample = draw(ask, target, design, queries("linear", budget), seed)
+    sample = draw(ask, target, design, queries("linear", budget, least=2) - 1, seed)
     counts, truth = sample.queries.counts(tokens.inverse, tokens.n_types), target.read(sample.outputs)
     solved = linear.fit(counts[sample.fitted], truth[sample.fitted])
     weights, intercept = solved.surrogate.weights[:, 0], solved.surrogate.intercept

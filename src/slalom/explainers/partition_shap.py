@@ -87,7 +87,10 @@ def _owen(value: Subsets, base: float, whole: float, links: FloatArray, most: in
     explainer = extra("shap", "partition_shap").explainers.Partition(value, _Masker(links))
     explainer._clustering, explainer._mask_matrix = links, _members(links)
     explainer.values, explainer.dvalues = np.zeros(2 * n - 1), np.zeros(2 * n - 1)
-    explainer.owen(_Game(value, n), np.float64(base), np.float64(whole), most - 2, None, None, _BATCH, True)
+    evaluations = (most - 2) // 2 * 2  # it asks in pairs and would go over an odd number
+    explainer.owen(
+        _Game(value, n), np.float64(base), np.float64(whole), evaluations, None, None, _BATCH, True
+    )
     return _handed_down(np.array(explainer.dvalues), links)
 
 

@@ -32,7 +32,7 @@ def explain(
     """`budget` copies of the text (1000 by default) with 0 … `most` tokens left out, an eighth held out."""
     choose("granularity", granularity, Literal["types"])
     tokens = ask.tokens
-    sample = draw(ask, target, "deletions", queries("slalom_fidelity", budget), seed, most=most)
+    sample = draw(ask, target, "deletions", queries("slalom_fidelity", budget, least=2) - 1, seed, most=most)
     counts = sample.queries.counts(tokens.inverse, tokens.n_types)
     group = exact.Group(counts[sample.fitted], sample.outputs[sample.fitted])
     column = target.index if sample.outputs.shape[1] > 1 else 0

@@ -44,7 +44,7 @@ def explain(
     choose("granularity", granularity, Literal["types"])
     whole_number("batch_size", batch_size)
     tokens = ask.tokens
-    sample = draw(ask, target, "short", queries("slalom_sgd", budget), seed, longest=length)
+    sample = draw(ask, target, "short", queries("slalom_sgd", budget, least=2) - 1, seed, longest=length)
     counts = sample.queries.counts(tokens.inverse, tokens.n_types)
     passes = -(-_STEPS // -(-len(sample.fitted) // batch_size)) if epochs == "auto" else epochs
     whole_number("epochs", passes)
