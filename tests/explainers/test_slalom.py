@@ -225,7 +225,7 @@ def test_why_it_stopped(bundled: Explainer):
     tossed = alone(Explainer(dice)(" ".join(f"word{i}" for i in range(30)), effort="fast"))
     assert tossed.settings["stopped"].startswith("the most that effort 'fast' asks is asked")
     assert tossed.settings["order_certainty"] < 0.87
-    assert tossed.settings["design"] == {"single": 30, "short": 240}
+    assert tossed.settings["design"] == {"short": 270}
     assert tossed.fidelity["r2"] < 0.5
 
 
@@ -238,7 +238,7 @@ def test_more_effort_asks_more(bundled: Explainer):
 def test_designs_by_effort(bundled: Explainer):
     n = len(alone(bundled(REVIEW, budget=5)))
     kinds = {effort: set(alone(bundled(REVIEW, effort=effort)).settings["design"]) for effort in EFFORTS}
-    assert kinds["fast"] == {"single", "short"}
+    assert kinds["fast"] == {"short"}
     assert kinds["balanced"] == kinds["faithful"] == {"single", "short", "span", "scattered", "deletion"}
     faithful = alone(bundled(REVIEW, effort="faithful")).settings["design"]["deletion"]
     assert faithful > n
@@ -248,7 +248,7 @@ EXCERPT_KEYS = {"rmse", "r2", "linear_rmse", "linear_r2", "constant_rmse", "held
 
 
 def test_fidelity_is_measured_on_queries_that_were_not_fitted(bundled: Explainer):
-    fast, balanced = (alone(bundled(REVIEW, effort=effort)) for effort in EFFORTS[:2])
+    fast, balanced = alone(bundled(REVIEW, effort="fast", budget=300)), alone(bundled(REVIEW))
     assert set(fast.fidelity) == EXCERPT_KEYS
     assert set(balanced.fidelity) == EXCERPT_KEYS | {"removal_error"}
     design = balanced.settings["design"]
@@ -259,8 +259,8 @@ def test_fidelity_is_measured_on_queries_that_were_not_fitted(bundled: Explainer
         assert found.fidelity["r2"] > 0.5
 
 
-def test_fidelity_of_an_additive_model():
-    """Where the truth is additive, the additive surrogate is the better one, and the numbers say so."""
+def test_an_additive_model_asked_at_one_length_is_a_slalom_of_equal_importances():
+    """Sums of three are three times averages of three: `fast` cannot tell them apart, and must not pretend to."""
     weights = dict(zip(WORDS, np.linspace(-2, 2, 9), strict=True))
 
     def additive(texts: list[str]) -> np.ndarray:
@@ -268,7 +268,7 @@ def test_fidelity_of_an_additive_model():
 
     found = alone(Explainer(additive)(TEXT, effort="fast", budget=200))
     assert found.fidelity["linear_r2"] > 0.999
-    assert found.fidelity["rmse"] > found.fidelity["linear_rmse"]
+    np.testing.assert_allclose(found.importances, 0.0, atol=1e-6)
 
 
 @pytest.mark.parametrize("effort", ["balanced", "faithful"])

@@ -40,7 +40,7 @@ class Pace:
 
 
 PACES: Mapping[Effort, Pace] = {
-    "fast": Pace(first=3, last=8, certainty=0.85),
+    "fast": Pace(first=4, last=9, certainty=0.85),
     "balanced": Pace(first=2, last=4, certainty=0.85),
     "faithful": Pace(first=4, last=8, certainty=0.92),
 }
@@ -53,7 +53,7 @@ def portions(tokens: Tokens, effort: Effort, budget: int | Literal["auto"], seed
         yield _within(tokens, effort, budget, rng)
         return
     pace = PACES[effort]
-    yield _opening(tokens, effort, rng) + _portion(tokens, effort, pace.first, rng)
+    yield _opening(tokens, effort) + _portion(tokens, effort, pace.first, rng)
     for _ in range(pace.last - pace.first):
         yield _portion(tokens, effort, 1, rng)
 
@@ -64,7 +64,7 @@ def _within(tokens: Tokens, effort: Effort, budget: int, rng: Rng) -> Portion:
     A budget too small for the opening goes to short queries of three, so that every token is seen.
     """
     room = max(budget - 1, 1)
-    opening = _opening(tokens, effort, rng)
+    opening = _opening(tokens, effort)
     asked = sum(len(queries) for _, queries in opening)
     if room < 2 * asked:
         return [("short", designs.short(tokens.first, len(tokens), room, (_SHORT_LENGTHS[-1],), rng))]
@@ -72,12 +72,23 @@ def _within(tokens: Tokens, effort: Effort, budget: int, rng: Rng) -> Portion:
     rates = _rates(tokens, effort)
     counts: dict[Kind, int] = {kind: int(room * rate / sum(rates.values())) for kind, rate in rates.items()}
     counts["short"] += room - sum(counts.values())
-    drawn: Portion = [(kind, _draw(kind, tokens, count, rng)) for kind, count in counts.items() if count]
+    drawn: Portion = [
+        (kind, _draw(kind, tokens, effort, count, rng)) for kind, count in counts.items() if count
+    ]
     return opening + drawn
 
 
-def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:
-    """What is asked once: types on their own and, for the most faithful, the text without each token."""
+def _only_short(tokens: Tokens, effort: Effort) -> bool:
+    return effort == "fast" and len(tokens) > 2
+
+
+def _opening(tokens: Tokens, effort: Effort) -> Portion:
+    """What is asked once: types on their own and, for the most faithful, the text without each token.
+
+    Short queries alone rank better without the types on their own (docs/design-study.md).
+    """
+    if _only_short(tokens, effort):
+        return []
     opening: Portion = [("single", designs.singles(tokens.first, len(tokens)))]
     if effort == "faithful" and len(tokens) > 1:
         opening.append(("deletion", designs.leave_one_out(len(tokens))))
@@ -85,7 +96,8 @@ def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:
 
 
 def _portion(tokens: Tokens, effort: Effort, size: int, rng: Rng) -> Portion:
-    return [(kind, _draw(kind, tokens, size * rate, rng)) for kind, rate in _rates(tokens, effort).items()]
+    rates = _rates(tokens, effort)
+    return [(kind, _draw(kind, tokens, effort, size * rate, rng)) for kind, rate in rates.items()]
 
 
 def _rates(tokens: Tokens, effort: Effort) -> dict[Kind, int]:
@@ -102,10 +114,11 @@ def _block(n: int) -> int:
     return min(_BLOCK, max(n // 2, 1))
 
 
-def _draw(kind: Kind, tokens: Tokens, count: int, rng: Rng) -> Perturbations:
+def _draw(kind: Kind, tokens: Tokens, effort: Effort, count: int, rng: Rng) -> Perturbations:
     n = len(tokens)
     if kind == "short":
-        return designs.short(tokens.first, n, count, _SHORT_LENGTHS, rng)
+        lengths = _SHORT_LENGTHS[-1:] if _only_short(tokens, effort) else _SHORT_LENGTHS
+        return designs.short(tokens.first, n, count, lengths, rng)
     if kind == "span":
         return designs.spans(n, count, _LONGEST_SPAN, rng)
     if kind == "scattered":

@@ -44,7 +44,7 @@ def fit(tokens: Tokens, answers: Answers, granularity: Granularity, column: int,
     d, n = tokens.n_types, len(tokens)
     units = np.arange(d, d + n) if by_position else tokens.inverse
     width = d + n if by_position else d
-    groups = []
+    groups, lengths = [], []
     by_kind: list[tuple[tuple[Kind, ...], IntArray]] = [
         (("single", "short"), tokens.inverse),
         (("span",), units),
@@ -54,9 +54,11 @@ def fit(tokens: Tokens, answers: Answers, granularity: Granularity, column: int,
         part = together(answers.fitted, kinds)
         if part is not None:
             groups.append(exact.Group(part.queries.counts(unit, width), part.outputs))
+            lengths.append(part.queries.lengths)
     ties = exact.two_levels(tokens.inverse) if by_position else exact.untied(d)
-    # With fewer than three types the background cannot be told from the tokens.
-    solved = exact.fit(groups, ties, column=column, background=d > 2)
+    # Neither with few types nor with queries of one length can the background be told from the tokens.
+    background = d > 2 and np.ptp(np.concatenate(lengths)) > 0
+    solved = exact.fit(groups, ties, column=column, background=bool(background))
     shift = solved.surrogate.importances[:d].mean() - gamma / d
     types = _select(solved.surrogate, tokens.inverse, shift)
     excerpt = _select(solved.surrogate, units, shift)
