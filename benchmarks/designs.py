@@ -109,7 +109,9 @@ def _first(answered: Answered, count: int) -> Answered:
 
 def judge(ask: Ask, plain: Explanation, pool: Pool, design: Design) -> dict[str, float]:
     start = time.perf_counter()
-    scales = fit(plain.tokens, select(plain.tokens, pool, design), design.granularity, 0, 0.0)
+    logits = ask.whole()
+    whole = logits[[1]] - logits[[0]]
+    scales = fit(plain.tokens, select(plain.tokens, pool, design), whole, design.granularity, 0, 0.0)
     seconds = time.perf_counter() - start
     sign = 1.0 if plain.target == plain.labels[1] else -1.0
 

@@ -260,7 +260,7 @@ def test_fidelity_is_measured_on_queries_that_were_not_fitted(bundled: Explainer
 
 
 def test_an_additive_model_asked_at_one_length_is_a_slalom_of_equal_importances():
-    """Sums of three are three times averages of three: `fast` cannot tell them apart, and must not pretend to."""
+    """Sums of three are three times averages of three: `fast` cannot tell them apart."""
     weights = dict(zip(WORDS, np.linspace(-2, 2, 9), strict=True))
 
     def additive(texts: list[str]) -> np.ndarray:
@@ -368,8 +368,8 @@ def test_errors_of_removals_shrink_with_queries(bundled: Explainer):
 def test_the_second_look_is_not_taken_at_two_copies():
     """Shift and gain would fit any two answers, and leave-one-out errors would say all is well."""
     model, explainer = planted()
-    found = alone(explainer(TEXT, target=1, budget=60))
-    assert found.settings["design"]["deletion"] == 2
+    found = alone(explainer(" ".join([TEXT] * 5), target=1, budget=60))
+    assert 0 < found.settings["design"]["deletion"] < 5
     assert "removal_error" not in found.fidelity
     np.testing.assert_allclose(found.removal, model.removal(IDS)[:, 0], atol=1e-6)
 

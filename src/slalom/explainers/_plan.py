@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
 from typing import Literal
 
 import numpy as np
@@ -46,6 +46,10 @@ PACES: Mapping[Effort, Pace] = {
 }
 
 
+_EACH_LEFT_OUT: Mapping[Effort, float] = {"fast": 0, "balanced": 50, "faithful": inf}
+"""Up to how many tokens a text is also asked about without each of them: the cost grows with the square."""
+
+
 def portions(tokens: Tokens, effort: Effort, budget: int | Literal["auto"], seed: int) -> Iterator[Portion]:
     """The queries to ask, one portion after the other; a fixed budget is one portion of that many."""
     rng = np.random.default_rng(seed)
@@ -83,14 +87,14 @@ def _only_short(tokens: Tokens, effort: Effort) -> bool:
 
 
 def _opening(tokens: Tokens, effort: Effort) -> Portion:
-    """What is asked once: types on their own and, for the most faithful, the text without each token.
+    """What is asked once: types on their own and, where it pays, the text without each token.
 
     Short queries alone rank better without the types on their own (docs/design-study.md).
     """
     if _only_short(tokens, effort):
         return []
     opening: Portion = [("single", designs.singles(tokens.first, len(tokens)))]
-    if effort == "faithful" and len(tokens) > 1:
+    if 1 < len(tokens) <= _EACH_LEFT_OUT[effort]:
         opening.append(("deletion", designs.leave_one_out(len(tokens))))
     return opening
 
@@ -106,7 +110,7 @@ def _rates(tokens: Tokens, effort: Effort) -> dict[Kind, int]:
     if effort == "fast" or n < 3:
         return {"short": short}
     excerpts = min(2 * n, _MOST_EXCERPTS)
-    covers = 2 if effort == "faithful" else 1.5
+    covers = 2 if effort == "faithful" else 1 if n <= _EACH_LEFT_OUT[effort] else 1.5
     return {"short": short, "span": excerpts, "scattered": excerpts, "deletion": ceil(covers * n / _block(n))}
 
 

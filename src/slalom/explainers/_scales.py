@@ -38,8 +38,13 @@ class Scales:
     status: str
 
 
-def fit(tokens: Tokens, answers: Answers, granularity: Granularity, column: int, gamma: float) -> Scales:
-    """One fit to the excerpts, a second look at the copies with a few tokens left out."""
+def fit(
+    tokens: Tokens, answers: Answers, whole: FloatArray, granularity: Granularity, column: int, gamma: float
+) -> Scales:
+    """One fit to the excerpts, a second look at the copies with a few tokens left out.
+
+    `whole` (C,) is the signal of the text as it is.
+    """
     by_position = granularity == "positions" and any(k in answers.fitted for k in ("span", "scattered"))
     d, n = tokens.n_types, len(tokens)
     units = np.arange(d, d + n) if by_position else tokens.inverse
@@ -63,7 +68,8 @@ def fit(tokens: Tokens, answers: Answers, granularity: Granularity, column: int,
     types = _select(solved.surrogate, tokens.inverse, shift)
     excerpt = _select(solved.surrogate, units, shift)
     covariance = _covariance(solved.covariance, units, d)
-    near, near_covariance, left_out = _in_context(excerpt, covariance, tokens, answers, granularity, column)
+    units = np.arange(n) if granularity == "positions" else tokens.inverse
+    near, near_covariance, left_out = _in_context(excerpt, covariance, answers, whole, units, column)
     return Scales(types, excerpt, near, covariance, near_covariance, left_out, solved.status)
 
 
@@ -97,28 +103,23 @@ def _covariance(covariance: FloatArray | None, units: np.ndarray, d: int) -> Flo
 def _in_context(
     excerpt: Slalom,
     covariance: FloatArray,
-    tokens: Tokens,
     answers: Answers,
-    granularity: Granularity,
+    whole: FloatArray,
+    units: IntArray,
     column: int,
 ) -> tuple[Slalom, FloatArray, FloatArray | None]:
-    near, n = _different(answers.fitted.get("deletion")), len(tokens)
+    """`units` says which positions share their values: none, or the copies of a type."""
+    near, n = _different(answers.fitted.get("deletion")), len(units)
     if near is None or len(near) < _LEAST_LEFT_OUT:
         return excerpt, covariance[n + 1 :, n + 1 :], None
-    if granularity == "positions":
-        looked = context.fit(excerpt, near.queries.counts().toarray(), near.outputs)
-        return looked.surrogate, looked.covariance[column], looked.left_out
-    first = tokens.first
-    types = Slalom(
-        excerpt.values[first],
-        excerpt.importances[first],
-        excerpt.background_value,
-        excerpt.background_importance,
-    )
-    looked = context.fit(types, near.queries.counts(tokens.inverse).toarray(), near.outputs)
-    where = np.append(tokens.inverse, tokens.n_types)
+    _, first = np.unique(units, return_index=True)
+    shared = _select(excerpt, first, 0.0)
+    text = np.bincount(units).astype(float)
+    counts = np.vstack([near.queries.counts(units, len(text)).toarray(), text])
+    looked = context.fit(shared, counts, np.vstack([near.outputs, whole]))
+    where = np.append(units, len(text))
     spread = looked.covariance[column][np.ix_(where, where)]
-    return _select(looked.surrogate, tokens.inverse, 0.0), spread, looked.left_out
+    return _select(looked.surrogate, units, 0.0), spread, looked.left_out[:-1]
 
 
 def _different(near: Answered | None) -> Answered | None:

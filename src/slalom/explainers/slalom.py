@@ -80,11 +80,12 @@ def _study(
     gamma: float,
 ) -> tuple[Answers, Scales, float]:
     """Asks portion after portion and fits, until the order of the tokens is certain or the portions end."""
+    whole = target.signal(ask.whole()[None])[0]
     column = target.index if target.activation == "softmax" and len(target.labels) > 2 else 0
     plan = portions(ask.tokens, effort, budget, seed)
     answers = Answers().with_portion(ask, target, next(plan))
     while True:
-        scales = fit(ask.tokens, answers, granularity, column, gamma)
+        scales = fit(ask.tokens, answers, whole, granularity, column, gamma)
         certainty = _certainty(scales, target)
         portion = next(plan, None) if certainty < PACES[effort].certainty else None
         if portion is None:
