@@ -14,7 +14,9 @@ from slalom.tokens import FloatArray, Tokens
 
 def reference(model: Any, tokens: Tokens, samples: int, seed: int) -> FloatArray:
     """slalom-explanations 0.1.2, its efficient variant as documented; linear scores for label 1."""
-    from slalom_explanations.slalom_explainer import SLALOMLocalExplanantions
+    from slalom_explanations.slalom_explainer import (  # pyright: ignore[reportMissingImports]
+        SLALOMLocalExplanantions,
+    )
 
     torch.manual_seed(seed)
     np.random.seed(seed)  # noqa: NPY002 (the package draws from the global generator)

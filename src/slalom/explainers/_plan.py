@@ -46,7 +46,7 @@ PACES: Mapping[Effort, Pace] = {
 }
 
 
-_EACH_LEFT_OUT: Mapping[Effort, float] = {"fast": 0, "balanced": 50, "faithful": inf}
+_EACH_LEFT_OUT: Mapping[Effort, float] = {"fast": 0, "balanced": 64, "faithful": inf}
 """Up to how many tokens a text is also asked about without each of them: the cost grows with the square."""
 
 
@@ -109,7 +109,7 @@ def _rates(tokens: Tokens, effort: Effort) -> dict[Kind, int]:
     n, short = len(tokens), max(tokens.n_types, _LEAST_SHORT)
     if effort == "fast" or n < 3:
         return {"short": short}
-    excerpts = min(2 * n, _MOST_EXCERPTS)
+    excerpts = min(ceil(1.5 * n), _MOST_EXCERPTS)
     covers = 2 if effort == "faithful" else 1 if n <= _EACH_LEFT_OUT[effort] else 1.5
     return {"short": short, "span": excerpts, "scattered": excerpts, "deletion": ceil(covers * n / _block(n))}
 
