@@ -35,7 +35,7 @@ def main() -> None:
     arguments = parse()
     explainer = slalom.Explainer(arguments.model)
     texts = documents(explainer, arguments)
-    runs = methods(explainer)
+    runs = {name: run for name, run in methods(explainer).items() if name not in arguments.without}
     next(iter(runs.values()))(texts[0])  # the first call of a process pays for imports
     rows: list[Row] = []
     for number, text in enumerate(texts):
@@ -57,6 +57,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--shortest", type=int, default=30, help="tokens")
     parser.add_argument("--longest", type=int, default=120, help="tokens")
     parser.add_argument("--seed", type=int, default=11, help="of the choice of documents")
+    parser.add_argument("--without", nargs="*", default=[], help="methods to leave out")
     parser.add_argument("--out", type=Path, required=True, help="Markdown file; rows go beside it as JSON")
     return parser.parse_args()
 
