@@ -359,19 +359,19 @@ def test_independent_labels_are_explained_one_by_one():
     assert np.abs(total).max() > 1e-3
 
 
-def test_errors_of_removals_shrink_with_queries(bundled: Explainer):
-    few, many = (alone(bundled(REVIEW, effort="faithful", budget=budget)) for budget in (120, 1200))
+def test_standard_errors_shrink_with_queries(bundled: Explainer):
+    few, many = (alone(bundled(REVIEW, budget=budget)) for budget in (250, 2000))
     for name in ("value", "importance", "linear"):
-        assert np.median(many.stderr[name]) < np.median(few.stderr[name])
+        assert np.linalg.norm(many.stderr[name]) < np.linalg.norm(few.stderr[name])
 
 
 def test_the_second_look_is_not_taken_at_a_few_copies():
     """Shift and gain would fit any two answers, and leave-one-out errors would say all is well."""
     model, explainer = planted()
-    found = alone(explainer(" ".join([TEXT] * 5), target=1, budget=60))
+    found = alone(explainer(" ".join([TEXT] * 6), target=1, budget=60))
     assert 0 < found.settings["design"]["deletion"] < 5
     assert "removal_error" not in found.fidelity
-    np.testing.assert_allclose(found.removal, model.removal(np.tile(IDS, 5))[:, 0], atol=1e-6)
+    np.testing.assert_allclose(found.removal, model.removal(np.tile(IDS, 6))[:, 0], atol=1e-6)
 
 
 def test_twins_do_not_vouch_for_each_other():
