@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -157,7 +158,7 @@ standard errors over documents. Removal error: squared error of the predicted ch
 to 10 random removals (10 masks each), summed over documents, relative to predicting no change. Times are of
 one process.
 
-Produced by `python benchmarks/core.py --model DIR --data yelp.parquet --out docs/results/core.md`."""
+Produced by `python benchmarks/core.py --model DIR --data yelp.parquet --out docs/results/core.md {options}`."""
 
 
 def head(arguments: argparse.Namespace, rows: list[Row]) -> str:
@@ -169,7 +170,13 @@ def head(arguments: argparse.Namespace, rows: list[Row]) -> str:
         median=np.median(tokens),
         data=arguments.data.name,
         seed=arguments.seed,
+        options=_options(arguments),
     )
+
+
+def _options(arguments: argparse.Namespace) -> str:
+    without = f" --without {shlex.join(arguments.without)}" if arguments.without else ""
+    return f"--documents {arguments.documents} --longest {arguments.longest}{without}"
 
 
 if __name__ == "__main__":
