@@ -158,7 +158,9 @@ standard errors over documents. Removal error: squared error of the predicted ch
 to 10 random removals (10 masks each), summed over documents, relative to predicting no change. Times are of
 one process.
 
-Produced by `python benchmarks/core.py --model DIR --data yelp.parquet --out docs/results/core.md {options}`."""
+Produced by:
+
+    python benchmarks/core.py --model DIR --data yelp.parquet --out docs/results/core.md {options}"""
 
 
 def head(arguments: argparse.Namespace, rows: list[Row]) -> str:
