@@ -39,15 +39,26 @@ def _trained(family: str) -> str:
     return _TRAIN[family]().to_str()
 
 
+def _pieces(tokenizer: Tokenizer, mark: str, inner: str) -> list[str]:
+    """Characters, and every word cut after its fourth letter. Trainers differ from run to run."""
+    words: set[str] = set()
+    for sentence in SENTENCES:
+        normal = tokenizer.normalizer.normalize_str(sentence)  # pyright: ignore
+        words |= {word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal)}  # pyright: ignore
+    cut = len(mark) + 4
+    found = {word[:cut] for word in words} | {inner + word[cut:] for word in words if word[cut:]}
+    letters = {start + letter for word in words for letter in word for start in ("", inner)}
+    return [*sorted(letters), *sorted(found - letters)]
+
+
 def _wordpiece() -> Tokenizer:
     tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))  # pyright: ignore[reportCallIssue]
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)  # pyright: ignore
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # pyright: ignore
     tokenizer.decoder = decoders.WordPiece()  # pyright: ignore
-    tokenizer.train_from_iterator(
-        SENTENCES,
-        trainers.WordPieceTrainer(vocab_size=160, special_tokens=list(SPECIAL), show_progress=False),
-    )
+    vocabulary = {piece: i for i, piece in enumerate((*SPECIAL, *_pieces(tokenizer, "", "##")))}
+    tokenizer.model = models.WordPiece(vocabulary, unk_token="[UNK]")  # pyright: ignore
+    tokenizer.add_special_tokens(list(SPECIAL))
     return tokenizer
 
 
@@ -86,10 +97,10 @@ def _unigram(special: tuple[str, ...], unknown: str) -> Tokenizer:
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()  # pyright: ignore
     tokenizer.decoder = decoders.Metaspace()  # pyright: ignore
-    trainer = trainers.UnigramTrainer(
-        vocab_size=120, special_tokens=list(special), unk_token=unknown, show_progress=False
-    )
-    tokenizer.train_from_iterator(SENTENCES, trainer)
+    scores = [(piece, -12.0 + min(len(piece), 5)) for piece in _pieces(tokenizer, "▁", "")]
+    vocabulary = [(piece, 0.0) for piece in special] + scores
+    tokenizer.model = models.Unigram(vocabulary, unk_id=special.index(unknown))  # pyright: ignore
+    tokenizer.add_special_tokens(list(special))
     return tokenizer
 
 
