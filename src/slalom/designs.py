@@ -26,6 +26,12 @@ def short(first: IntArray, size: int, count: int, lengths: tuple[int, ...], rng:
     return Perturbations(first[balanced(len(first), int(drawn.sum()), rng)], np.r_[0, np.cumsum(drawn)], size)
 
 
+def picked(n: int, count: int, length: int, rng: Rng) -> Perturbations:
+    """`count` sequences of `length` tokens in the order of the text; every token stands in equally many."""
+    drawn = np.sort(balanced(n, count * length, rng).reshape(count, length), axis=1)
+    return Perturbations(drawn.ravel(), np.arange(count + 1) * length, n)
+
+
 def balanced(n: int, count: int, rng: Rng) -> IntArray:
     """`count` numbers below n, each equally often (give or take one), in random order."""
     rounds = -(-count // n)

@@ -53,6 +53,15 @@ def load(name: str) -> ExplainFunction:
     return importlib.import_module(f"{__name__}.{name}").explain
 
 
+def together(name: str) -> bool:
+    """Whether texts may be explained side by side.
+
+    A method says TOGETHER if it holds no state of the process (random state, warning filters) while it asks.
+    """
+    load(name)
+    return getattr(importlib.import_module(f"{__name__}.{name}"), "TOGETHER", False)
+
+
 def options(name: str) -> dict[str, Any]:
     """The options that a method has of its own, with their defaults."""
     parameters = inspect.signature(load(name)).parameters.values()

@@ -18,6 +18,9 @@ Kind = Literal["single", "short", "span", "scattered", "deletion"]
 Portion = list[tuple[Kind, Perturbations]]
 Rng = np.random.Generator
 
+LENGTH = 5
+"""Tokens of the sequences that `fast` asks about: better than the paper's three and than a mixture of
+lengths (docs/design-study.md); of one length, they cannot tell a background from the tokens."""
 _SHORT_LENGTHS: tuple[int, ...] = (2, 3)
 _LEAST_SHORT = 16
 _LONGEST_SPAN = 8
@@ -46,20 +49,30 @@ PACES: Mapping[Effort, Pace] = {
 }
 
 
-_EACH_LEFT_OUT: Mapping[Effort, float] = {"fast": 0, "balanced": 64, "faithful": inf}
+_EACH_LEFT_OUT: Mapping[Effort, float] = {"fast": 0, "balanced": 48, "faithful": inf}
 """Up to how many tokens a text is also asked about without each of them: the cost grows with the square."""
 
 
-def portions(tokens: Tokens, effort: Effort, budget: int | Literal["auto"], seed: int) -> Iterator[Portion]:
-    """The queries to ask, one portion after the other; a fixed budget is one portion of that many."""
+def portions(
+    tokens: Tokens, effort: Effort, budget: int | Literal["auto"], seed: int, length: int = LENGTH
+) -> Iterator[Portion]:
+    """The queries to ask, one portion after the other; a fixed budget is one portion of that many.
+
+    `fast` asks about sequences of `length` tokens, where the text is long enough for that.
+    """
     rng = np.random.default_rng(seed)
-    if budget != "auto":
-        yield _within(tokens, effort, budget, rng)
-        return
     pace = PACES[effort]
-    yield _opening(tokens, effort) + _portion(tokens, effort, pace.first, rng)
-    for _ in range(pace.last - pace.first):
-        yield _portion(tokens, effort, 1, rng)
+    if effort == "fast" and len(tokens) >= 2 * length:
+        sizes = [pace.first] + [1] * (pace.last - pace.first) if budget == "auto" else []
+        counts = [size * _short_rate(tokens) for size in sizes] or [max(int(budget) - 1, 1)]
+        for count in counts:
+            yield [("short", designs.picked(len(tokens), count, length, rng))]
+    elif budget != "auto":
+        yield _within(tokens, effort, budget, rng)
+    else:
+        yield _opening(tokens, effort) + _portion(tokens, effort, pace.first, rng)
+        for _ in range(pace.last - pace.first):
+            yield _portion(tokens, effort, 1, rng)
 
 
 def _within(tokens: Tokens, effort: Effort, budget: int, rng: Rng) -> Portion:
@@ -82,17 +95,8 @@ def _within(tokens: Tokens, effort: Effort, budget: int, rng: Rng) -> Portion:
     return opening + drawn
 
 
-def _only_short(tokens: Tokens, effort: Effort) -> bool:
-    return effort == "fast" and len(tokens) > 2
-
-
 def _opening(tokens: Tokens, effort: Effort) -> Portion:
-    """What is asked once: types on their own and, where it pays, the text without each token.
-
-    Short queries alone rank better without the types on their own (docs/design-study.md).
-    """
-    if _only_short(tokens, effort):
-        return []
+    """What is asked once: types on their own and, where it pays, the text without each token."""
     opening: Portion = [("single", designs.singles(tokens.first, len(tokens)))]
     if 1 < len(tokens) <= _EACH_LEFT_OUT[effort]:
         opening.append(("deletion", designs.leave_one_out(len(tokens))))
@@ -106,12 +110,16 @@ def _portion(tokens: Tokens, effort: Effort, size: int, rng: Rng) -> Portion:
 
 def _rates(tokens: Tokens, effort: Effort) -> dict[Kind, int]:
     """Queries of each kind in a portion of size one."""
-    n, short = len(tokens), max(tokens.n_types, _LEAST_SHORT)
+    n, short = len(tokens), _short_rate(tokens)
     if effort == "fast" or n < 3:
         return {"short": short}
-    excerpts = min(ceil(1.5 * n), _MOST_EXCERPTS)
-    covers = 2 if effort == "faithful" else 1 if n <= _EACH_LEFT_OUT[effort] else 1.5
+    excerpts = min(n, _MOST_EXCERPTS)
+    covers = 2 if effort == "faithful" else 0.5 if n <= _EACH_LEFT_OUT[effort] else 1.5
     return {"short": short, "span": excerpts, "scattered": excerpts, "deletion": ceil(covers * n / _block(n))}
+
+
+def _short_rate(tokens: Tokens) -> int:
+    return max(tokens.n_types, _LEAST_SHORT)
 
 
 def _block(n: int) -> int:
@@ -121,8 +129,7 @@ def _block(n: int) -> int:
 def _draw(kind: Kind, tokens: Tokens, effort: Effort, count: int, rng: Rng) -> Perturbations:
     n = len(tokens)
     if kind == "short":
-        lengths = _SHORT_LENGTHS[-1:] if _only_short(tokens, effort) else _SHORT_LENGTHS
-        return designs.short(tokens.first, n, count, lengths, rng)
+        return designs.short(tokens.first, n, count, _SHORT_LENGTHS, rng)
     if kind == "span":
         return designs.spans(n, count, _LONGEST_SPAN, rng)
     if kind == "scattered":

@@ -23,6 +23,7 @@ from slalom.models.target import Target
 from slalom.surrogate import Additive
 
 NEEDS = "logits"
+TOGETHER = True
 
 Design = Literal["deletions", "subsets"]
 _STEPS = 5000

@@ -21,6 +21,7 @@ from slalom.models.target import Target
 from slalom.surrogate import Additive
 
 NEEDS = "logits"
+TOGETHER = True
 
 
 def explain(

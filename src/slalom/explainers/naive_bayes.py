@@ -2,13 +2,11 @@
 
 It explains the data, not the model: w(τ) = log((c⁺ + smoothing) / (c⁻ + smoothing)), with the counts of the
 token in labelled texts of the target and in all others. `data` is a list of (text, label) pairs, or the
-path of a CSV or JSON Lines file with the columns `text` and `label`.
+path of a file with the columns `text` and `label`, or the name of a data set (docs/data.md).
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import warnings
 from collections import Counter
@@ -18,10 +16,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from slalom.data import read, splits
 from slalom.errors import InputError, SlalomWarning
 from slalom.explainers._common import Budget, choose, finish
 from slalom.explanation import Explanation
-from slalom.files import from_json, read_text
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.tokens import Tokens
@@ -29,8 +27,8 @@ from slalom.tokens import Tokens
 NEEDS = "labelled data"
 
 _NO_DATA = (
-    "'naive_bayes' needs labelled data: data=[(text, label), …] or the path of a CSV or JSONL file with the "
-    "columns text and label (on the command line: explain -o data=FILE, compare --data FILE)"
+    "'naive_bayes' needs labelled data: data=[(text, label), …] or the path of a file with the columns "
+    "text and label (on the command line: explain -o data=FILE, compare --data FILE)"
 )
 
 
@@ -50,7 +48,7 @@ def explain(
         raise InputError(_NO_DATA)
     if not (isinstance(smoothing, int | float) and 0 < smoothing < math.inf):
         raise InputError(f"smoothing must be a positive number; got {smoothing!r}")
-    pairs = _read(Path(data)) if isinstance(data, str | Path) else list(data)
+    pairs = _read(data) if isinstance(data, str | Path) else list(data)
     own, other = _counts(ask, target, pairs)
     weights = [math.log((own[key] + smoothing) / (other[key] + smoothing)) for key in _keys(ask, ask.tokens)]
     source = str(data) if isinstance(data, str | Path) else "given"
@@ -108,14 +106,10 @@ def _index(label: Any, target: Target, place: int) -> int:
     )
 
 
-def _read(path: Path) -> list[tuple[str, str]]:
-    """The pairs of a CSV or JSON Lines file."""
-    text = read_text(path)
-    if path.suffix.lower() in (".jsonl", ".ndjson"):
-        rows = [from_json(line, repr(str(path))) for line in text.splitlines() if line.strip()]
-    else:
-        rows = list(csv.DictReader(io.StringIO(text)))
-    for place, row in enumerate(rows):
-        if not isinstance(row, dict) or row.get("text") is None or row.get("label") is None:
-            raise InputError(f"{path}: entry {place} lacks the columns text and label; got {row!r:.80}")
-    return [(row["text"], row["label"]) for row in rows]
+def _read(source: str | Path) -> list[tuple[Any, str | int]]:
+    """The labelled texts of a file or of a data set known by name: its split for training, if it has one."""
+    split = "train" if "train" in splits(source) else None
+    pairs = read(source, split=split).pairs()
+    if not pairs:
+        raise InputError(f"{source} has texts but no labels; 'naive_bayes' needs a column with labels")
+    return pairs

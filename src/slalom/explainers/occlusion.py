@@ -14,6 +14,7 @@ from slalom.models.ask import Ask
 from slalom.models.target import Target
 
 NEEDS = "logits"
+TOGETHER = True
 
 
 def explain(ask: Ask, target: Target, *, budget: Budget = "auto", seed: int = 0) -> Explanation:

@@ -17,6 +17,7 @@ from slalom.surrogate import Additive
 from slalom.tokens import FloatArray
 
 NEEDS = "logits"
+TOGETHER = True
 
 
 def explain(ask: Ask, target: Target, *, budget: Budget = "auto", seed: int = 0) -> Explanation:

@@ -4,11 +4,13 @@ The surrogate of Leemann et al. with the exact solver of this library. `effort` 
 asks about short sequences of the text's tokens only (the paper's efficient variant), "balanced" also about
 stretches and scattered excerpts of the text and about the text with blocks left out, "faithful" about more of
 it and about the text without each single token. `granularity` is "positions" (a token may deviate from its
-type) or "types" (the paper's: copies share their scores). `gamma` is the sum of the types' importances.
+type) or "types" (the paper's: copies share their scores). `gamma` is the sum of the types' importances;
+`length` is how many tokens the sequences of "fast" have (the paper's runs had up to 3).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, get_args
 
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from slalom.errors import InputError
 from slalom.explainers._answers import Answers
 from slalom.explainers._fidelity import fidelity
-from slalom.explainers._plan import PACES, Effort, portions
+from slalom.explainers._plan import LENGTH, PACES, Effort, Portion, portions
 from slalom.explainers._scales import Granularity, Scales, fit
 from slalom.explanation import Explanation
 from slalom.fit import readings
@@ -26,6 +28,7 @@ from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray
 
 NEEDS = "logits"
+TOGETHER = True
 
 _LEAST_BUDGET = 3
 """The whole text, and two queries that can differ."""
@@ -40,11 +43,13 @@ def explain(
     effort: Effort = "balanced",
     granularity: Granularity = "positions",
     gamma: float = 0.0,
+    length: int = LENGTH,
 ) -> Explanation:
     """The value and importance of every token, with standard errors and fidelity on held-out queries."""
-    _check(budget, effort, granularity, gamma)
+    _check(budget, effort, granularity, gamma, length)
     whole = target.signal(ask.whole()[None])[0]
-    answers, scales, certainty = _study(ask, target, budget, seed, effort, granularity, gamma)
+    plan = portions(ask.tokens, effort, budget, seed, length)
+    answers, scales, certainty = _study(ask, target, plan, effort, granularity, gamma)
     scores, errors = _read(scales, target)
     return Explanation(
         tokens=ask.tokens,
@@ -73,8 +78,7 @@ def explain(
 def _study(
     ask: Ask,
     target: Target,
-    budget: int | Literal["auto"],
-    seed: int,
+    plan: Iterator[Portion],
     effort: Effort,
     granularity: Granularity,
     gamma: float,
@@ -82,7 +86,6 @@ def _study(
     """Asks portion after portion and fits, until the order of the tokens is certain or the portions end."""
     whole = target.signal(ask.whole()[None])[0]
     column = target.index if target.activation == "softmax" and len(target.labels) > 2 else 0
-    plan = portions(ask.tokens, effort, budget, seed)
     answers = Answers().with_portion(ask, target, next(plan))
     while True:
         scales = fit(ask.tokens, answers, whole, granularity, column, gamma)
@@ -100,7 +103,7 @@ def _certainty(scales: Scales, target: Target) -> float:
     return readings.order_certainty(linear, covariance)
 
 
-def _check(budget: int | Literal["auto"], effort: str, granularity: str, gamma: float) -> None:
+def _check(budget: int | Literal["auto"], effort: str, granularity: str, gamma: float, length: int) -> None:
     if budget != "auto" and budget < _LEAST_BUDGET:
         raise InputError(f"'slalom' needs at least {_LEAST_BUDGET} queries; the budget is {budget}")
     for name, given, known in (("effort", effort, Effort), ("granularity", granularity, Granularity)):
@@ -108,6 +111,12 @@ def _check(budget: int | Literal["auto"], effort: str, granularity: str, gamma: 
             raise InputError(f"{name} must be one of {', '.join(get_args(known))}; got {given!r}")
     if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not np.isfinite(gamma):
         raise InputError(f"gamma, the sum of the importances, must be a finite number; got {gamma!r}")
+    if type(length) is not int or length < 2:
+        raise InputError(
+            f"length, the tokens of a short query, is a whole number from 2; got {length!r}"
+        )
+    if length != LENGTH and effort != "fast":
+        raise InputError(f"length is an option of effort 'fast'; the effort is {effort!r}")
 
 
 def _for_target(surrogate: Slalom, target: Target) -> Slalom:

@@ -23,6 +23,7 @@ from slalom.perturb import from_rows
 from slalom.surrogate import Slalom
 
 NEEDS = "logits"
+TOGETHER = True
 
 
 def explain(

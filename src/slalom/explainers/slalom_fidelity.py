@@ -18,6 +18,7 @@ from slalom.models.ask import Ask
 from slalom.models.target import Target
 
 NEEDS = "logits"
+TOGETHER = True
 
 
 def explain(

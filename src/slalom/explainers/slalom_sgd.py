@@ -20,6 +20,7 @@ from slalom.models.ask import Ask
 from slalom.models.target import Target
 
 NEEDS = "logits"
+TOGETHER = True
 
 _STEPS = 800
 

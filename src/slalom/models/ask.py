@@ -23,6 +23,8 @@ class Ask:
     def __init__(self, model: Model, tokens: Tokens, progress: Callable[[int], None] | None = None):
         self.model = model
         self.tokens = tokens
+        self.clock: Callable[[], float] = getattr(model, "clock", time.perf_counter)
+        """Seconds; of a model that serves several texts at once, without those spent on the others."""
         self._progress = progress
         self._cost = Cost()
         self._answers: dict[tuple[bytes, bytes], FloatArray] = {}
@@ -43,9 +45,9 @@ class Ask:
         return self(whole(len(self.tokens)))[0]
 
     def _ask(self, perturbations: Perturbations) -> FloatArray:
-        start = time.perf_counter()
+        start = self.clock()
         answers = np.asarray(self.model.logits(self.tokens, perturbations), dtype=float)
-        seconds = time.perf_counter() - start
+        seconds = self.clock() - start
         expected = (len(perturbations), len(self.model.labels))
         if answers.shape != expected:
             raise ModelError(f"the model answered with shape {answers.shape} where {expected} was expected")

@@ -46,6 +46,13 @@ class Sequences:
         return np.diff(self.offsets)
 
 
+def joined(parts: list[Sequences]) -> Sequences:
+    """The sequences of all parts, one after the other."""
+    lengths = np.concatenate([part.lengths for part in parts])
+    ids, types = (np.concatenate([getattr(part, name) for part in parts]) for name in ("ids", "types"))
+    return Sequences(ids, types, np.r_[0, np.cumsum(lengths)])
+
+
 def assemble(tokens: Tokens, queries: Perturbations) -> Sequences:
     """The id sequence of every query: its tokens in their order there, each in the slot of its text."""
     frame = _frame_of(tokens, queries)
