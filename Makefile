@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_TEXT := The food was great but the service was awful, and the waiter never came back. I will not return.
 
-.PHONY: demo test lint types layers unit clean
+.PHONY: demo test lint types layers unit browser clean
 
 demo: $(VENV)/ready
 	$(BIN)/slalom explain "$(DEMO_TEXT)" --html report.html
@@ -21,8 +21,16 @@ types: $(VENV)/ready
 layers: $(VENV)/ready
 	$(BIN)/lint-imports
 
-unit: $(VENV)/ready
+unit: $(VENV)/ready browser
 	$(BIN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=90
+
+# The browser tests need Chromium. Where it can neither be found nor be installed they are skipped; nothing fails.
+browser:
+	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then :; \
+	elif ! command -v apt-get >/dev/null; then echo "browser tests will be skipped: no Chromium, and no apt-get to install it"; \
+	elif [ "$$(id -u)" != 0 ]; then echo "browser tests will be skipped: no Chromium; as root: apt-get install chromium"; \
+	elif apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; then :; \
+	else echo "browser tests will be skipped: apt-get could not install Chromium"; fi
 
 # One environment for both commands; made anew when the dependencies change.
 $(VENV)/ready: pyproject.toml constraints.txt

@@ -2,24 +2,30 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
 
-from handmade import HOSTILE, REVIEW, hostile_explanation, single_score, slalom_explanation, tokens_of
-from slalom.view.html import TOP, fragment, render
-from slalom.view.style import FRAGMENT, LEVELS, PAGE
+from handmade import HOSTILE, hostile_explanation, single_score, slalom_explanation, tokens_of
+from slalom.explanation import Explanation
+from slalom.surrogate import Additive
+from slalom.view import data
+from slalom.view.html import LIMIT, TOP, fragment, render
+from slalom.view.style import FRAGMENT, LEVELS, PAGE, SCRIPT, shade
+from slalom.view.text import Run, runs
 
 TAGS = (
-    "html head meta title style body div ul li b svg rect h2 h3 em p span del details summary "
-    "table thead tbody tr th td small line text circle dl dt dd"
+    "html head meta title style body main div section ul li b bdi svg rect h1 h2 h3 em p span del details "
+    "summary table thead tbody tr th td small dl dt dd script"
 )
 ATTRIBUTES = (
-    "lang charset http-equiv content name class title dir scope aria-label aria-hidden role viewbox "
-    "preserveaspectratio width height x y x1 x2 y1 y2 cx cy r text-anchor transform"
+    "lang charset http-equiv content name class dir scope aria-label aria-hidden viewbox hidden type "
+    "preserveaspectratio width height x y"
 )
 VOID = {"meta"}
 
@@ -57,9 +63,23 @@ class Page(HTMLParser):
 
 
 def text_of(page: str) -> str:
-    inside = re.search(r'<p class="text"[^>]*>(.*?)</p>', page, flags=re.DOTALL)
+    inside = re.search(r'<div class="text"[^>]*>(.*?)</div>', page, flags=re.DOTALL)
     assert inside
-    return "".join(Page(f"<p>{inside[1]}</p>").texts.get("p", []))
+    return "".join(Page(f"<div>{inside[1]}</div>").texts.get("div", []))
+
+
+def embedded(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json">(.*?)</script>', page, flags=re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def touchable(explanation: Explanation) -> list[Run]:
+    return [run for run in runs(explanation.tokens) if run.positions]
+
+
+def words(count: int, kinds: int = 10**9) -> str:
+    return " ".join(f"word{i % kinds}" for i in range(count))
 
 
 def test_the_text_stands_there_as_it_is():
@@ -67,22 +87,54 @@ def test_the_text_stands_there_as_it_is():
     assert text_of(render(slalom_explanation(text))) == text
 
 
-def test_tooltips_carry_every_score_with_its_error():
-    explanation = slalom_explanation()
-    tips = [found["title"] or "" for found in Page(fragment(explanation)).having("span") if "title" in found]
-    assert len(tips) == len(explanation)
-    for i, tip in enumerate(tips):
-        first, *lines = tip.split("\n")
-        assert first == f"{explanation.tokens.strings[i]} (token {i})"
-        assert [line.split()[0] for line in lines] == ["linear", "value", "importance", "removal"]
-        score = float(lines[1].split()[1].replace("−", "-"))
-        assert score == pytest.approx(explanation.values[i], abs=0.005)
-        assert all("±0.12" in line for line in lines)
-
-
 def test_shades_follow_sign_and_size():
-    classes = [found.get("class") for found in Page(fragment(single_score("a b c"))).having("span")]
-    assert classes[:3] == [f"n{LEVELS}", None, f"p{LEVELS}"]
+    spans = [found.get("class") for found in Page(fragment(single_score("a b c"))).having("span")]
+    marked = [kind for kind in spans if kind and kind.split()[0] == "t"]
+    assert marked[:3] == [f"t n a{LEVELS}", "t", f"t p a{LEVELS}"]
+    assert (shade(0.04), shade(-0.5), shade(1.0)) == ("", "n a5", "p a10")
+
+
+def test_the_page_holds_scores_errors_and_the_surrogate_to_the_last_bit():
+    explanation = slalom_explanation()
+    found = embedded(render(explanation))
+    one = found["classes"][0]
+    assert list(one["scores"]) == ["linear", "value", "importance", "removal"]
+    for name, scores in one["scores"].items():
+        np.testing.assert_allclose(scores, explanation.score(name), atol=1e-4)
+        np.testing.assert_allclose(one["errors"][name], 0.125)
+    assert one["scores"]["linear"] == explanation.linear.tolist()
+    surrogate: Any = explanation.surrogate
+    assert one["surrogate"] == {
+        "kind": "slalom",
+        "values": surrogate.values[:, 0].tolist(),
+        "importances": surrogate.importances.tolist(),
+        "background_importance": -1.0,
+        "background_value": 0.25,
+    }
+    assert found["frequencies"][found["names"].index("was")] == 2
+    assert [found["names"][kind] for kind in found["types"]] == list(explanation.tokens.strings)
+
+
+def test_tokens_that_cannot_be_touched_act_as_background():
+    explanation = slalom_explanation(words(40))
+    chosen = data.strongest(explanation, touchable(explanation)[::2], 12)
+    found = data.contents(explanation, chosen)
+    one, places = found["classes"][0], found["places"]
+    assert len(places) == 12
+    kept = np.ones(40)
+    kept[places[:5]] = [0, 2, 0, 1, 3]
+    given = one["surrogate"]
+    w = np.exp(given["importances"]) * kept[places]
+    w0 = np.exp(given["background_importance"])
+    mine = (w @ given["values"] + w0 * given["background_value"]) / (w.sum() + w0)
+    assert mine == pytest.approx(explanation.predict(np.repeat(np.arange(40), kept.astype(int))), abs=1e-12)
+
+
+def test_an_additive_surrogate_keeps_what_cannot_be_touched():
+    weights = np.arange(40.0)
+    explanation = single_score(words(40), surrogate=Additive(weights, np.array([0.5])))
+    given = data.contents(explanation, touchable(explanation)[:2])["classes"][0]["surrogate"]
+    assert given == {"kind": "additive", "weights": [0.0, 1.0], "intercept": 0.5 + weights[2:].sum()}
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
@@ -91,103 +143,83 @@ def test_hostile_text_stays_text(kind: str):
     page = Page(source)
     assert {tag for tag, _ in page.tags} <= set(TAGS.split())
     assert {name for _, attributes in page.tags for name in attributes} <= set(ATTRIBUTES.split())
-    assert len(page.having("style")) == 2
+    assert len(page.having("style")) == len(page.having("script")) == 2
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]", source)
+    assert "<" not in json.dumps(embedded(source)).replace("\\u003c", "") or kind in ("markup", "style")
 
 
-def test_nothing_is_loaded_and_no_other_style_applies():
+def test_json_cannot_end_its_script():
+    source = fragment(hostile_explanation("</script><!-- x <script> y"))
+    inside = source.split('<script type="application/json">')[1].split("</script>")[0]
+    assert "<" not in inside
+    assert embedded(source)["names"][0] == "</script><!--"
+
+
+def test_nothing_is_loaded_and_nothing_else_runs():
     source = render(slalom_explanation())
-    assert not re.search(r"https?:|url\(|@import|<script|src=|href=", source)
+    assert not re.search(r"url\(|@import|src=|href=|fetch|XMLHttp|WebSocket|innerHTML|eval\(| on\w+=", source)
+    assert set(re.findall(r"https?:[^\s\"']+", source)) == {"http://www.w3.org/2000/svg"}
     policy = Page(source).having("meta", **{"http-equiv": "Content-Security-Policy"})[0]["content"] or ""
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
-    for style in re.findall(r"<style>(.*?)</style>", source, flags=re.DOTALL):
-        assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in policy
+    for tag in ("style", "script"):
+        for inside in re.findall(rf"<{tag}>(.*?)</{tag}>", source, flags=re.DOTALL):
+            assert base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode() in policy
     assert "unsafe" not in policy
+    assert "style=" not in source
 
 
-def test_the_fragment_styles_only_itself():
+def test_the_fragment_styles_only_itself_and_brings_everything():
     source = fragment(slalom_explanation())
-    assert source.startswith('<div class="slalom-explanation">')
-    selectors = re.findall(r"(?:^|\})\s*([^{}]+)\{", FRAGMENT)
-    assert len(selectors) > 40
-    for selector in selectors:
-        assert all(one.strip().startswith(".slalom-explanation") for one in selector.split(","))
+    assert source.startswith(f'<div class="slalom-explanation"><style>{FRAGMENT}</style>')
+    assert source.endswith(f"<script>{SCRIPT}</script></div>")
+    # One rule, everything else nested in it.
+    assert FRAGMENT.startswith(".slalom-explanation {")
+    depth = np.cumsum([{"{": 1, "}": -1}.get(char, 0) for char in FRAGMENT])
+    assert depth[-1] == 0
+    assert (depth[FRAGMENT.index("{") : -1] > 0).all()
     assert PAGE not in source
     assert slalom_explanation()._repr_html_() == source
+    assert " id=" not in source  # several of them share one page
 
 
-def test_light_and_dark():
-    assert "prefers-color-scheme:dark" in PAGE
-    assert 'name="color-scheme" content="light dark"' in render(slalom_explanation())
+def test_without_assets_for_pages_that_have_them():
+    bare = fragment(slalom_explanation(), assets=False)
+    assert "<style>" not in bare
+    assert "<script>" not in bare
+    assert embedded(bare) == embedded(fragment(slalom_explanation()))
 
 
 def test_verdict_cost_settings_and_notes():
     source = render(slalom_explanation(notes=("Mind the gap.",)))
-    assert '<p class="verdict good">Held-out R² 0.93 (linear surrogate 0.71)' in source
+    assert '<p class="badge good"><b>Faithful to the model</b> <span>Held-out R² 0.93' in source
     assert "512 queries" in source
     assert "<dt>effort</dt><dd>balanced</dd>" in source
     assert "<dt>design</dt><dd>&quot;short&quot;: 9</dd>" in source
     assert "Mind the gap." in source
 
 
-def test_long_texts_have_a_second_table_with_every_token():
-    long = slalom_explanation(" ".join(f"w{i}" for i in range(TOP + 5)))
-    assert len(Page(fragment(long)).having("tr")) == 2 + TOP + TOP + 5
-    assert f"All {TOP + 5} tokens in their order" in fragment(long)
+def test_the_table_holds_the_strongest_with_their_errors():
+    explanation = slalom_explanation(words(TOP + 5))
+    source = fragment(explanation)
+    assert len(Page(source).having("tr")) == 1 + TOP
+    assert f"The {TOP} strongest of {TOP + 5} tokens" in source
+    first = int(np.argmax(np.abs(explanation.linear)))
+    assert f'<td class="number place">{first}</td><td><bdi>word{first}</bdi></td>' in source
+    assert "<small>±0.12</small>" in source
     assert len(Page(fragment(slalom_explanation())).having("tr")) == 1 + 10
 
 
-def test_scatter_has_a_dot_for_each_token_and_names_the_strongest():
-    explanation = slalom_explanation(REVIEW)
-    page = Page(fragment(explanation))
-    dots = page.having("circle")
-    assert len(dots) == len(explanation)
-    assert sum(dot["class"] == "n" for dot in dots) == int((explanation.linear < 0).sum())
-    inside = [(float(dot["cx"] or "nan"), float(dot["cy"] or "nan")) for dot in dots]
-    assert all(0 <= x <= 720 and 0 <= y <= 400 for x, y in inside)
-    names = "".join(page.texts["text"])
-    strongest = explanation.top(1)[0][0]
-    assert strongest in names
-    assert "value: what the token says on its own" in names
+def test_methods_with_one_score_say_what_they_lack():
+    source = render(single_score())
+    assert "does not measure" in source
+    one = embedded(source)["classes"][0]
+    assert (one["surrogate"], one["added"], one["errors"]) == (None, "attribution", {})
 
 
-def test_scatter_places_dots_on_their_scale():
-    scores = {
-        "value": np.array([-1.0, 0.0, 1.0]),
-        "importance": np.array([0.0, 1.0, 2.0]),
-        "linear": np.ones(3),
-    }
-    page = Page(
-        fragment(slalom_explanation(tokens=tokens_of("a b c"), scores=scores, stderr={}, surrogate=None))
-    )
-    xs = sorted(float(dot["cx"] or "nan") for dot in page.having("circle"))
-    ys = sorted(float(dot["cy"] or "nan") for dot in page.having("circle"))
-    assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2)
-    assert ys[1] - ys[0] == pytest.approx(ys[2] - ys[1], abs=0.2)
-    zero = page.having("line", **{"class": "zero"})
-    assert float(zero[0]["x1"] or "nan") == pytest.approx(xs[1], abs=0.2)
-
-
-@pytest.mark.parametrize("value", [0.0, 1e-9, 1e12, np.nan, np.inf])
-def test_scatter_of_degenerate_scores(value: float):
-    n = 3
-    scores = {"value": np.full(n, value), "importance": np.zeros(n), "linear": np.zeros(n)}
+def test_numbers_that_json_lacks():
+    scores = {"value": np.array([np.nan, np.inf, -np.inf]), "importance": np.zeros(3), "linear": np.zeros(3)}
     source = fragment(slalom_explanation(tokens=tokens_of("a b c"), scores=scores, stderr={}, surrogate=None))
-    assert bool(Page(source).having("circle")) == bool(np.isfinite(value))
-    assert not re.search(r'"(nan|inf|-inf)"', source)
-
-
-def test_copies_of_a_type_are_one_dot():
-    tokens = tokens_of("a b a")
-    scores = {"value": np.array([1.0, 2.0, 1.0]), "importance": np.zeros(3), "linear": np.ones(3)}
-    page = Page(fragment(slalom_explanation(tokens=tokens, scores=scores, stderr={}, surrogate=None)))
-    assert len(page.having("circle")) == 2
-
-
-def test_methods_with_one_score_have_no_scatter():
-    page = Page(render(single_score()))
-    assert page.having("circle") == []
-    assert "does not measure" in "".join(page.texts["p"])
+    assert embedded(source)["classes"][0]["scores"]["value"] == [None, "inf", "-inf"]
 
 
 def test_cut_text_is_deleted():
@@ -195,13 +227,57 @@ def test_cut_text_is_deleted():
     assert "<del>three</del>" in fragment(slalom_explanation(tokens=tokens))
 
 
-def test_other_classes_fold_away():
-    both = slalom_explanation(classes={"positive": slalom_explanation(target="positive")})
+def test_tokens_that_share_characters_are_one():
+    tokens = replace(tokens_of("a b c"), text="a 👍", spans=np.array([[0, 1], [2, 3], [2, 3]]))
+    found = embedded(fragment(slalom_explanation(tokens=tokens)))
+    assert found["runs"] == [[0], [1, 2]]
+    assert found["places"] == [0, 1, 2]
+
+
+def test_other_classes_can_be_read_and_chosen():
+    both = slalom_explanation(classes={"positive": slalom_explanation(target="positive", output=-2.25)})
     source = fragment(both)
-    assert "<details><summary>positive</summary><h2>Why <em>positive</em>?</h2>" in source
+    strongest = both.top(1)[0][0]
+    assert f"<li><b><bdi>positive</bdi></b>: <bdi>{strongest}</bdi> " in source
+    assert [one["target"] for one in embedded(source)["classes"]] == ["negative", "positive"]
+    assert [one["output"] for one in embedded(source)["classes"]] == [2.25, -2.25]
 
 
 def test_many_labels_are_counted():
     labels = tuple(f"label {i}" for i in range(12))
     source = fragment(slalom_explanation(labels=labels, probabilities=np.full(12, 1 / 12), target="label 0"))
     assert "and 7 more labels" in source
+
+
+def test_probabilities_are_shown_only_where_the_score_is_their_log_odds():
+    odds = [
+        embedded(fragment(slalom_explanation(output=output)))["classes"][0]["odds"]
+        for output in (np.log(9.0), 2.25)
+    ]
+    assert odds == [True, False]
+
+
+def many_classes(text: str, count: int) -> Explanation:
+    others = {f"label {i}": slalom_explanation(text, target=f"label {i}") for i in range(count)}
+    return slalom_explanation(text, classes=others)
+
+
+@pytest.mark.parametrize(
+    "explanation",
+    [
+        pytest.param(lambda: slalom_explanation(words(500)), id="500 tokens"),
+        pytest.param(lambda: slalom_explanation(words(10_000)), id="10 000 tokens"),
+        pytest.param(lambda: slalom_explanation("я люблю " * 5_000), id="10 000 tokens, wide letters"),
+        pytest.param(lambda: many_classes(words(200), 20), id="20 classes"),
+    ],
+)
+def test_a_page_stays_below_its_limit(explanation: Any):
+    made: Explanation = explanation()
+    source = render(made)
+    assert len(source.encode()) < LIMIT
+    assert text_of(source) == made.text
+    found = embedded(source)
+    assert ("A long text" in source) == (len(found["places"]) < len(made))
+    strongest = int(np.argmax(np.abs(made.linear)))
+    assert strongest in found["places"]
+    assert len(found["places"]) >= min(len(made), 80)

@@ -16,9 +16,9 @@ from slalom.compare import Comparison, correlations, explained, skipped
 from slalom.explanation import Explanation
 from slalom.tokens import Tokens
 from slalom.view import sentences
-from slalom.view.html import _hash
-from slalom.view.style import FRAGMENT, LEVELS, PAGE
-from slalom.view.terminal import _coloured, _legend, _level, _shade, _sign
+from slalom.view.shades import coloured, legend, level, shade, sign
+from slalom.view.style import COMPARISON, FRAGMENT, PAGE, policy
+from slalom.view.style import shade as html_shade
 from slalom.view.text import label, runs, strength, visible
 
 _TOKEN = 24
@@ -26,14 +26,6 @@ _TOKEN = 24
 _MARKS = 4
 _HTML_WIDTH = 90
 """Characters of text in one row of the page."""
-
-_STYLE = """
-.slalom-explanation .lines{margin:0 0 1.1em}
-.slalom-explanation .lines th,.slalom-explanation .lines td{border:0;padding:.12em .15em}
-.slalom-explanation .lines th{font-weight:400;opacity:.8;padding-inline-end:1.2em}
-.slalom-explanation .lines td{border-radius:3px}
-.slalom-explanation .why{overflow-wrap:anywhere;white-space:normal}
-"""
 
 
 @dataclass(frozen=True)
@@ -101,15 +93,15 @@ def _blocks(cells: list[_Cell], widths: list[int], room: int) -> Iterator[tuple[
 
 def _lines(found: dict[str, Explanation], console: Console) -> None:
     tokens = next(iter(found.values())).tokens
-    cells, coloured = _cells(tokens), _coloured(console)
-    widths = [max(cell_len(cell.text), 0 if coloured else _MARKS) for cell in cells]
-    if not coloured:  # marks stand below the tokens, so neighbours need a blank
+    cells, colours = _cells(tokens), coloured(console)
+    widths = [max(cell_len(cell.text), 0 if colours else _MARKS) for cell in cells]
+    if not colours:  # marks stand below the tokens, so neighbours need a blank
         cells = [_Cell(cell.text, cell.positions, True) for cell in cells]
     name = max(map(len, found)) + 2
     shares = {method: _shares(explanation, cells) for method, explanation in found.items()}
     for start, end in _blocks(cells, widths, max(console.width - name, _TOKEN)):
         chosen = range(start, end)
-        if not coloured:
+        if not colours:
             heading = "".join(_pad(cells[i].text, widths[i], cells[i].gap and i > start) for i in chosen)
             console.print(Text(" " * name + heading, no_wrap=True, overflow="crop"))
         for method in found:
@@ -122,8 +114,8 @@ def _lines(found: dict[str, Explanation], console: Console) -> None:
 
 
 def _key(first: Explanation, console: Console) -> Text:
-    if _coloured(console):
-        return _legend(first, console)
+    if coloured(console):
+        return legend(first, console)
     return Text(f"+ speaks for {visible(first.target)}, - against it; more signs, more weight")
 
 
@@ -132,11 +124,11 @@ def _pad(text: str, width: int, gap: bool) -> str:
 
 
 def _token(cell: _Cell, width: int, share: float, console: Console) -> Text:
-    level = _level(share)
-    if not _coloured(console):
-        marks = ("-" if share < 0 else "+") * level
+    depth = level(share)
+    if not coloured(console):
+        marks = ("-" if share < 0 else "+") * depth
         return Text(f"{marks:<{width}}")
-    return Text(cell.text, style=_shade(console, _sign(share), level) if level else "")
+    return Text(cell.text, style=shade(console, sign(share), depth) if depth else "")
 
 
 def _shares(explanation: Explanation, cells: list[_Cell]) -> np.ndarray:
@@ -174,16 +166,16 @@ def _hundredths(value: float) -> str:
 
 def render(comparison: Comparison, *, signed: bool = False) -> str:
     """The same as a web page that needs nothing but itself."""
-    allowed = " ".join(_hash(style) for style in (PAGE, FRAGMENT, _STYLE))
-    policy = f"default-src 'none'; style-src {allowed}; base-uri 'none'; form-action 'none'"
+    allowed = policy((PAGE, FRAGMENT, COMPARISON))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>methods side by side</title>\n<style>{PAGE}</style>\n<style>{FRAGMENT}</style>\n"
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f'<div class="slalom-explanation">{_page(comparison, signed)}</div>\n</body>\n</html>\n'
+        f"<style>{COMPARISON}</style>\n</head>\n<body>\n<main>\n"
+        "<h1>slalom <span>methods side by side</span></h1>\n"
+        f'<div class="slalom-explanation">{_page(comparison, signed)}</div>\n</main>\n</body>\n</html>\n'
     )
 
 
@@ -195,11 +187,12 @@ def _page(comparison: Comparison, signed: bool) -> str:
         target = escape(visible(first.target))
         score = sentences.signed(first.output, 2).strip()
         parts = [
-            f"<h2>Why <em>{target}</em>?</h2><p>The model's score is {score}.</p>",
-            _html_lines(found),
-            f'<p class="legend"><span class="p6">blue</span> speaks for {target}, <span class="n6">orange'
-            "</span> against it; attention weights and norms have no sign.</p>",
-            f"<h3>{caption(signed)}</h3>{_html_matrix(comparison, signed)}",
+            f"<h2>Why <em>{target}</em>?</h2>"
+            f'<p class="muted">The model\'s score for it is {score}, explained by {len(found)} methods.</p>',
+            f'<section class="card">{_html_lines(found)}<p class="legend"><span class="t p a6">blue, solid'
+            f'</span> speaks for {target}, <span class="t n a6">orange, dashed</span> against it; attention '
+            "weights and norms have no sign.</p></section>",
+            f'<section class="card"><h3>{caption(signed)}</h3>{_html_matrix(comparison, signed)}</section>',
             *parts,
         ]
     return "".join(parts)
@@ -222,8 +215,7 @@ def _html_lines(found: dict[str, Explanation]) -> str:
 
 
 def _td(cell: _Cell, explanation: Explanation, share: float) -> str:
-    level = round(abs(share) * LEVELS)
-    kind = f' class="{"n" if share < 0 else "p"}{level}"' if level else ""
+    kind = f' class="{html_shade(share)}"' if html_shade(share) else ""
     scores = explanation.score()
     places = sentences.decimals(scores)
     value = sentences.signed(float(scores[list(cell.positions)].sum()), places).strip()
@@ -259,9 +251,8 @@ def _spent(explanation: Explanation) -> str:
 def _shaded(value: float) -> str:
     if math.isnan(value):
         return '<td class="number">–</td>'
-    level = round(abs(value) * LEVELS)
-    kind = f" {'n' if value < 0 else 'p'}{level}" if level else ""
-    return f'<td class="number{kind}">{sentences.signed(value, 2).strip().lstrip("+")}</td>'
+    kind = f"number {html_shade(value)}".strip()
+    return f'<td class="{kind}">{sentences.signed(value, 2).strip().lstrip("+")}</td>'
 
 
 def _reasons(comparison: Comparison) -> str:

@@ -1,149 +1,187 @@
-"""An explanation as a web page that needs nothing but itself: no script, no network, light or dark."""
+"""An explanation as a web page that needs nothing but itself: no network, light or dark, one file.
+
+Text and table stand in the markup and can be read without a script; the script (page.js) links the text with
+the plane of value and importance, and lets the reader leave tokens out.
+"""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
+from collections.abc import Sequence
 from html import escape
 
 import numpy as np
 
 from slalom.explanation import Explanation
 from slalom.files import plain
-from slalom.view import sentences
-from slalom.view.scatter import scatter
-from slalom.view.style import FRAGMENT, LEVELS, PAGE
+from slalom.view import data, sentences
+from slalom.view.style import FRAGMENT, PAGE, SCRIPT, policy, shade
 from slalom.view.text import Run, label, run_score, runs, strength, visible
 
 TOP = 15
-"""Rows of the first table; the second one holds every token."""
+"""Rows of the table; the script adds the rest."""
+LIMIT = 290_000
+"""Bytes of a page. Beyond, the weaker tokens of the text stay plain text."""
+_LEAST = 20
+"""Tokens that can be touched even where the text alone is longer than the limit."""
+_STRONGEST = 5
+"""Tokens named for each of the other classes, until the script takes over."""
 
 
 def render(explanation: Explanation) -> str:
     """The whole page."""
-    allowed = " ".join(_hash(style) for style in (PAGE, FRAGMENT))
-    policy = f"default-src 'none'; style-src {allowed}; base-uri 'none'; form-action 'none'"
+    allowed = policy((PAGE, FRAGMENT), (SCRIPT,))
     title = escape(f"{visible(explanation.target)} · {visible(explanation.text[:60])}")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{title}</title>\n<style>{PAGE}</style>\n</head>\n<body>\n{fragment(explanation)}\n</body>\n</html>\n"
+        f"<title>{title}</title>\n<style>{PAGE}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>slalom <span>explanation of a prediction</span></h1>\n{fragment(explanation)}\n"
+        "</main>\n</body>\n</html>\n"
     )
 
 
-def fragment(explanation: Explanation) -> str:
-    """The same without the page around it; its styles touch nothing outside. For notebooks."""
-    others = "".join(_other(other) for other in explanation.classes.values())
+def fragment(explanation: Explanation, *, assets: bool = True) -> str:
+    """The same without the page around it, for notebooks; its styles touch nothing outside.
+
+    Without `assets` it has neither style nor script, for pages that hold them once: page.js tells how.
+    """
+    pieces = runs(explanation.tokens)
+    shown = [run for run in pieces if run.positions]
+    room = LIMIT - _bytes(PAGE, FRAGMENT, SCRIPT)
+    count = len(shown)
+    while True:
+        chosen = data.strongest(explanation, shown, count)
+        inside = _inside(explanation, pieces, chosen)
+        if _bytes(inside) <= room or count <= _LEAST:
+            break
+        count = max(_LEAST, _fewer(count, _bytes(inside), room, explanation))
+    style = f"<style>{FRAGMENT}</style>" if assets else ""
+    script = f"<script>{SCRIPT}</script>" if assets else ""
+    return f'<div class="slalom-explanation">{style}{inside}{script}</div>'
+
+
+def _bytes(*texts: str) -> int:
+    return sum(len(text.encode(errors="replace")) for text in texts)
+
+
+def _fewer(count: int, size: int, room: int, explanation: Explanation) -> int:
+    """How many tokens should fit, were they all of one size."""
+    text = _bytes(explanation.text)
+    share = max(room - text, 0) / max(size - text, 1)
+    return int(0.98 * min(share, 0.98) * count)
+
+
+def _inside(explanation: Explanation, pieces: Sequence[Run], chosen: Sequence[Run]) -> str:
+    thin = (
+        "" if sum(bool(run.positions) for run in pieces) == len(chosen) else _thin(len(chosen), explanation)
+    )
     return (
-        f'<div class="slalom-explanation"><style>{FRAGMENT}</style>'
-        f"{_header(explanation)}{_body(explanation)}{others}{_footer(explanation)}</div>"
+        f"{_header(explanation)}{_badge(explanation)}"
+        '<div class="tools" hidden></div><div class="grid"><section class="card words"><h3>The text</h3>'
+        f'{thin}<div class="text" dir="auto">{_text(explanation, pieces, chosen)}</div>'
+        f'<p class="legend">{_legend(explanation)}</p></section>'
+        '<section class="card plane" hidden></section><section class="card whatif" hidden></section></div>'
+        f'<section class="card tokens"><h3>{_caption(explanation)}</h3>{_table(explanation)}</section>'
+        f"{_others(explanation)}{_footer(explanation)}"
+        f'<script type="application/json">{data.document(explanation, chosen)}</script>'
     )
 
 
-def _hash(style: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()}'"
+def _thin(count: int, explanation: Explanation) -> str:
+    return (
+        f'<p class="note">A long text: the {count:,} strongest of its {len(explanation):,} tokens are marked '
+        "and can be left out; the others always stay.</p>"
+    )
 
 
 def _header(explanation: Explanation) -> str:
     shown = sentences.prediction(explanation)
     labels = "".join(
-        f"<li{' class=first' if name == explanation.prediction else ''}>{escape(visible(name))} "
+        f"<li{' class=first' if name == explanation.prediction else ''}><bdi>{escape(visible(name))}</bdi> "
         f"<b>{sentences.percent(probability)}</b>"
-        f'<svg viewBox="0 0 100 4" preserveAspectRatio="none"><rect width="100" height="4" class="rail"/>'
+        '<svg viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">'
+        '<rect width="100" height="4" class="rail"/>'
         f'<rect width="{100 * probability:.1f}" height="4" class="fill"/></svg></li>'
         for name, probability in shown
     )
     more = len(explanation.labels) - len(shown)
     rest = f"<li>and {more} more labels</li>" if more else ""
-    return f'<ul class="labels" aria-label="prediction">{labels}{rest}</ul>'
-
-
-def _body(explanation: Explanation) -> str:
-    said = sentences.verdict(explanation)
-    target = escape(visible(explanation.target))
-    output = sentences.signed(explanation.output, 2).strip()
-    ranked = escape(explanation.ranking)
-    picture = scatter(explanation)
-    figure = f"<h3>Value and importance</h3>{picture}" if picture else ""
+    target = f"<em><bdi>{escape(visible(explanation.target))}</bdi></em>"
+    score = sentences.signed(explanation.output, 2).strip()
     return (
-        f"<h2>Why <em>{target}</em>?</h2>"
-        f'<p class="text" dir="auto">{_text(explanation)}</p>'
-        f'<p class="legend"><span class="p6">blue</span> speaks for {target}, <span class="n6">orange</span> '
-        f"against it, by the score “{ranked}”; the model's score is {output}.</p>"
-        f'<p class="verdict {said.level}">{escape(said.sentence)}</p>{_tables(explanation)}{figure}'
+        f'<div class="head"><div><h2>Why {target}?</h2><p class="muted">The model\'s score for it is '
+        f'<b class="score">{score}</b>, explained by {escape(visible(explanation.method))}.</p></div>'
+        f'<ul class="labels" aria-label="prediction">{labels}{rest}</ul></div>'
     )
 
 
-def _other(explanation: Explanation) -> str:
-    return f"<details><summary>{escape(visible(explanation.target))}</summary>{_body(explanation)}</details>"
+def _badge(explanation: Explanation) -> str:
+    said = sentences.verdict(explanation)
+    return (
+        f'<p class="badge {said.level}"><b>{escape(sentences.badge(said))}</b> '
+        f"<span>{escape(said.sentence)}</span></p>"
+    )
 
 
-def _text(explanation: Explanation) -> str:
-    pieces = runs(explanation.tokens)
+def _legend(explanation: Explanation) -> str:
+    target = f"<bdi>{escape(visible(explanation.target))}</bdi>"
+    return (
+        f'<span class="t p a6">blue, solid</span> speaks for {target}, <span class="t n a6">orange, dashed'
+        f"</span> against it, by the score “{escape(visible(explanation.ranking))}”."
+    )
+
+
+def _text(explanation: Explanation, pieces: Sequence[Run], chosen: Sequence[Run]) -> str:
+    marked = {run.positions for run in chosen}
     shares = strength(np.array([run_score(explanation, run) for run in pieces], dtype=float))
-    return "".join(_run(explanation, run, share) for run, share in zip(pieces, shares.tolist(), strict=True))
+    return "".join(
+        _run(run, share, run.positions in marked) for run, share in zip(pieces, shares.tolist(), strict=True)
+    )
 
 
-def _run(explanation: Explanation, run: Run, share: float) -> str:
+def _run(run: Run, share: float, marked: bool) -> str:
     shown = escape(visible(run.text, keep="\n\t"))
     if run.cut:
         return f"<del>{shown}</del>"
-    if not run.positions:
+    if not (run.positions and marked):
         return shown
-    level = round(abs(share) * LEVELS)
-    kind = f' class="{"n" if share < 0 else "p"}{level}"' if level else ""
-    tips = "\n".join(_tip(explanation, i) for i in run.positions)
-    return f'<span{kind} title="{escape(tips)}">{shown}</span>'
+    return f'<span class="{f"t {shade(share)}".strip()}">{shown}</span>'
 
 
-def _tip(explanation: Explanation, i: int) -> str:
-    lines = [f"{label(explanation.tokens.strings[i])} (token {i})"]
-    lines += [f"{name} {' '.join(_cell(explanation, name, i))}" for name in sentences.columns(explanation)]
-    return "\n".join(lines)
+def _caption(explanation: Explanation) -> str:
+    n = len(explanation)
+    return f"The {TOP} strongest of {n:,} tokens" if n > TOP else "Tokens, strongest first"
 
 
-def _cell(explanation: Explanation, name: str, i: int) -> list[str]:
-    """A score and, where there is one, its standard error."""
-    scores, errors = explanation.scores[name], explanation.stderr.get(name)
-    places = sentences.decimals(scores)
-    cell = [sentences.signed(float(scores[i]), places).strip()]
-    return cell if errors is None else [*cell, sentences.error(float(errors[i]), places)]
-
-
-def _tables(explanation: Explanation) -> str:
-    first = _table(explanation, sentences.order(explanation, TOP))
-    if len(explanation) <= TOP:
-        return f"<h3>Tokens, strongest first</h3>{first}"
-    every = _table(explanation, list(range(len(explanation))))
-    return (
-        f"<h3>The {TOP} strongest tokens</h3>{first}"
-        f"<details><summary>All {len(explanation)} tokens in their order</summary>{every}</details>"
-    )
-
-
-def _table(explanation: Explanation, positions: list[int]) -> str:
+def _table(explanation: Explanation) -> str:
     names = sentences.columns(explanation)
     shares = strength(explanation.score())
-    head = "".join(f'<th class="number" scope="col">{escape(name)}</th>' for name in names)
-    rows = "".join(_row(explanation, names, i, float(shares[i])) for i in positions)
+    head = "".join(f'<th class="number" scope="col">{escape(visible(name))}</th>' for name in names)
+    places = sentences.order(explanation, TOP)
+    rows = "".join(_row(explanation, names, i, float(shares[i])) for i in places)
     return (
         '<div class="wide"><table><thead><tr><th class="number" scope="col">#</th><th scope="col">token</th>'
-        f"<th></th>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
 def _row(explanation: Explanation, names: list[str], i: int, share: float) -> str:
-    cells = ""
-    for name in names:
-        score, *stderr = _cell(explanation, name, i)
-        cells += f'<td class="number">{score}{f" <small>{stderr[0]}</small>" if stderr else ""}</td>'
+    cells = "".join(f'<td class="number">{_cell(explanation, name, i)}</td>' for name in names)
     token = escape(label(explanation.tokens.strings[i]))
     return (
-        f'<tr><td class="number place">{i}</td><td dir="auto">{token}</td><td>{_bar(share)}</td>{cells}</tr>'
+        f'<tr><td class="number place">{i}</td><td><bdi>{token}</bdi></td><td>{_bar(share)}</td>{cells}</tr>'
     )
+
+
+def _cell(explanation: Explanation, name: str, i: int) -> str:
+    """A score and, where there is one, its standard error."""
+    scores, errors = explanation.scores[name], explanation.stderr.get(name)
+    places = sentences.decimals(scores)
+    score = sentences.signed(float(scores[i]), places).strip()
+    return score if errors is None else f"{score} <small>{sentences.error(float(errors[i]), places)}</small>"
 
 
 def _bar(share: float) -> str:
@@ -152,7 +190,26 @@ def _bar(share: float) -> str:
     return (
         '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="{"n" if share < 0 else "p"}" x="{left}" y="1" width="{width}" height="8"/>'
-        '<rect class="middle" x="49.6" y="0" width="0.8" height="10"/></svg>'
+        '<rect class="middle" x="49.8" y="0" width="0.4" height="10"/></svg>'
+    )
+
+
+def _others(explanation: Explanation) -> str:
+    """A line for each of the other classes, until the script offers them to choose from."""
+    if not explanation.classes:
+        return ""
+    lines = "".join(
+        f"<li><b><bdi>{escape(visible(other.target))}</bdi></b>: {_named(other)}</li>"
+        for other in explanation.classes.values()
+    )
+    return f'<section class="card others"><h3>The other labels</h3><ul>{lines}</ul></section>'
+
+
+def _named(explanation: Explanation) -> str:
+    places = sentences.decimals(explanation.score())
+    return ", ".join(
+        f"<bdi>{escape(label(token))}</bdi> {sentences.signed(score, places).strip()}"
+        for token, score in explanation.top(_STRONGEST)
     )
 
 
@@ -164,8 +221,8 @@ def _footer(explanation: Explanation) -> str:
         for name, value in entries.items()
     )
     return (
-        f'{notes}<p class="cost">{escape(sentences.cost(explanation))}</p>'
-        f"<details><summary>Settings</summary><dl>{rows}</dl></details>"
+        f'<div class="foot">{notes}<p class="cost">{escape(sentences.cost(explanation))}</p>'
+        f"<details><summary>Settings and fidelity</summary><dl>{rows}</dl></details></div>"
     )
 
 

@@ -22,6 +22,23 @@ _VERDICTS: tuple[tuple[float, Level, str], ...] = (
 )
 """The least held-out R² of each verdict. docs/reading.md explains them."""
 
+_BADGES: dict[Level, str] = {
+    "good": "Faithful to the model",
+    "fair": "A good guide",
+    "rough": "A rough guide",
+    "poor": "Do not rely on it",
+    "unknown": "Faithfulness not measured",
+}
+
+MEANINGS = {
+    "value": "what the token says on its own",
+    "importance": "how much the token counts among the others",
+    "linear": "the token's share of the output",
+    "removal": "what the output loses when this token is left out",
+    "shapley": "the token's Shapley value in the surrogate",
+}
+"""The scores of SLALOM in a few words; docs/reading.md has more."""
+
 BETTER = 0.02
 """A linear surrogate is said to do better only where its R² is ahead by more than this."""
 
@@ -48,6 +65,11 @@ def verdict(explanation: Explanation) -> Verdict:
     _, level, words = next(entry for entry in _VERDICTS if r2 >= entry[0])
     more = " A linear surrogate fits better here." if linear > r2 + BETTER else ""
     return Verdict(level, f"Held-out R² {r2:.2f}{beside}: {words}.{more}{_removals(explanation)}")
+
+
+def badge(said: Verdict) -> str:
+    """A verdict in a few words."""
+    return _BADGES[said.level]
 
 
 def _removals(explanation: Explanation) -> str:

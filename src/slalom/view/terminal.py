@@ -12,6 +12,7 @@ from rich.text import Text
 
 from slalom.explanation import Explanation
 from slalom.view import sentences
+from slalom.view.shades import coloured, legend, level, marks, shade, sign
 from slalom.view.text import label, run_score, runs, strength, visible
 
 TOP = 15
@@ -20,18 +21,7 @@ _BAR = 6
 """Cells on each side of zero."""
 _TOKEN = 24
 """Cells of the longest token that is shown in full."""
-_SHADES = {
-    1: ("black on #dbeafe", "black on #93c5fd", "white on #2563eb", "bold white on #1e3a8a"),
-    -1: ("black on #ffedd5", "black on #fdba74", "black on #f97316", "bold white on #9a3412"),
-}
-_FEW_SHADES = {
-    1: ("blue", "bold blue", "white on blue", "bold white on blue"),
-    -1: ("yellow", "bold yellow", "black on yellow", "bold black on yellow"),
-}
-"""For terminals of 16 colours, where pale blue and pale orange would both become white."""
 _INK = {1: "blue", -1: "dark_orange3"}
-_STEPS = (0.1, 0.3, 0.55, 0.8)
-"""Shares of the largest score from which a token gets the first to the fourth shade."""
 _VERDICT_STYLE = {
     "good": "green",
     "fair": "green",
@@ -71,7 +61,7 @@ def _body(explanation: Explanation, console: Console, every_token: bool) -> None
     )
     console.print(what)
     console.print(Padding(_text(explanation, console), (1, 2)))
-    console.print(_legend(explanation, console))
+    console.print(legend(explanation, console))
     console.print(_table(explanation, console, every_token))
     if not every_token and len(explanation) > TOP:
         console.print(Text(f"the {TOP} strongest of {len(explanation)} tokens", style="dim"))
@@ -85,53 +75,21 @@ def _footer(explanation: Explanation, console: Console) -> None:
         console.print(Text(f"note: {visible(note)}", style="yellow"))
 
 
-def _coloured(console: Console) -> bool:
-    return console.color_system is not None and not console.no_color
-
-
-def _shade(console: Console, sign: int, level: int) -> str:
-    many = console.color_system in ("truecolor", "256")
-    return (_SHADES if many else _FEW_SHADES)[sign][level - 1]
-
-
-def _level(share: float) -> int:
-    return sum(abs(share) >= step for step in _STEPS)
-
-
-def _sign(share: float) -> int:
-    return -1 if share < 0 else 1
-
-
 def _text(explanation: Explanation, console: Console) -> Text:
     pieces = runs(explanation.tokens)
     shares = strength(np.array([run_score(explanation, run) for run in pieces], dtype=float))
     text = Text()
     for run, share in zip(pieces, shares, strict=True):
-        shown, level = visible(run.text, keep="\n"), _level(share)
+        shown, depth = visible(run.text, keep="\n"), level(share)
         if run.cut:
             text.append(shown, style="dim strike")
-        elif not run.positions or level == 0:
+        elif not run.positions or depth == 0:
             text.append(shown)
-        elif _coloured(console):
-            text.append(shown, style=_shade(console, _sign(share), level))
+        elif coloured(console):
+            text.append(shown, style=shade(console, sign(share), depth))
         else:
-            text.append(shown + _marks(share, level, console))
+            text.append(shown + marks(share, depth, console))
     return text
-
-
-def _marks(share: float, level: int, console: Console) -> str:
-    if console.options.ascii_only:
-        return f"({('-' if share < 0 else '+') * level})"
-    return ("⁻" if share < 0 else "⁺") * level
-
-
-def _legend(explanation: Explanation, console: Console) -> Text:
-    target = visible(explanation.target)
-    if not _coloured(console):
-        plus, minus = _marks(1, 1, console), _marks(-1, 1, console)
-        return Text(f"{plus} speaks for {target}, {minus} against it; more signs, more weight")
-    legend = Text().append(" blue ", style=_shade(console, 1, 3)).append(f" speaks for {target}, ")
-    return legend.append(" orange ", style=_shade(console, -1, 3)).append(" against it")
 
 
 def _table(explanation: Explanation, console: Console, every_token: bool) -> Table:

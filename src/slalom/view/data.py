@@ -1,0 +1,143 @@
+"""What the live page computes with: tokens, scores and surrogates of every class as one JSON document."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from slalom.explanation import Explanation
+from slalom.files import plain
+from slalom.surrogate import Additive, Slalom
+from slalom.tokens import FloatArray, IntArray
+from slalom.view import sentences
+from slalom.view.text import Run, label, strength, visible
+
+_SPARE = 2
+"""Decimals beyond those that are shown, so that bars and dots stand where they belong."""
+_SPARE_ERROR = 1
+_UNSAFE = re.compile("[<>&\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What could end a script element, turn the direction of a line, or not be written as UTF-8."""
+
+
+def document(explanation: Explanation, pieces: Sequence[Run]) -> str:
+    """JSON that may stand inside a script element. `pieces` are the runs that can be touched."""
+    text = json.dumps(
+        contents(explanation, pieces), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
+    """The document; tokens outside `pieces` always stay, and act as a part of the surrogates' background."""
+    tokens = explanation.tokens
+    units = np.array([i for run in pieces for i in run.positions], dtype=np.int64)
+    kinds, types = np.unique(tokens.inverse[units], return_inverse=True)
+    shown = sentences.columns(explanation)
+    starts = np.cumsum([0, *(len(run.positions) for run in pieces)])
+    plain_runs = len(units) == len(pieces)
+    return {
+        "size": len(explanation),
+        "places": units.tolist(),
+        "types": types.tolist(),
+        "names": [label(tokens.strings[tokens.first[kind]]) for kind in kinds],
+        "frequencies": np.bincount(tokens.inverse, minlength=tokens.n_types)[kinds].tolist(),
+        "runs": None if plain_runs else [list(range(a, b)) for a, b in pairwise(starts.tolist())],
+        "meanings": {name: sentences.MEANINGS.get(name, "") for name in shown},
+        "classes": [_class(one, units) for one in (explanation, *explanation.classes.values())],
+    }
+
+
+def strongest(explanation: Explanation, pieces: Sequence[Run], count: int) -> list[Run]:
+    """The `count` runs with the largest share of any score of any class, in their order."""
+    if count >= len(pieces):
+        return list(pieces)
+    peaks = np.zeros(len(explanation))
+    for one in (explanation, *explanation.classes.values()):
+        for name in sentences.columns(one):
+            peaks = np.maximum(peaks, np.abs(strength(one.scores[name])))
+    size = np.array([peaks[list(run.positions)].max() for run in pieces])
+    return [pieces[i] for i in np.sort(np.argsort(-size, kind="stable")[:count])]
+
+
+def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
+    names = sentences.columns(explanation)
+    decimals = {name: sentences.decimals(explanation.scores[name]) for name in names}
+    said = sentences.verdict(explanation)
+    added = "linear" if "linear" in explanation.scores else explanation.ranking
+    scores = {name: _rounded(explanation.scores[name][units], decimals[name] + _SPARE) for name in names}
+    return {
+        "label": explanation.target,
+        "target": visible(explanation.target),
+        "output": plain(explanation.output),
+        "odds": _log_odds(explanation),
+        "ranking": explanation.ranking,
+        "added": added,
+        "decimals": decimals,
+        # What is added up in the page is not rounded.
+        "scores": scores | {added: plain(explanation.scores[added][units])},
+        "errors": {
+            name: _rounded(explanation.stderr[name][units], decimals[name] + _SPARE_ERROR)
+            for name in names
+            if name in explanation.stderr
+        },
+        "surrogate": _surrogate(explanation.surrogate, units),
+        "near": _near(explanation),
+        "badge": {"level": said.level, "words": sentences.badge(said), "sentence": said.sentence},
+    }
+
+
+def _rounded(values: FloatArray, decimals: int) -> list[Any]:
+    return plain(np.round(values, decimals))
+
+
+def _log_odds(explanation: Explanation) -> bool:
+    """Whether the target's score is the log-odds of its probability."""
+    if explanation.target not in explanation.labels or not math.isfinite(explanation.output):
+        return False
+    known = float(explanation.probabilities[explanation.labels.index(explanation.target)])
+    return abs(0.5 * (1 + math.tanh(explanation.output / 2)) - known) < 1e-5
+
+
+def _near(explanation: Explanation) -> bool:
+    """Whether the surrogate's parameters are others than those shown: fitted to the nearly whole text."""
+    surrogate = explanation.surrogate
+    if not isinstance(surrogate, Slalom) or "value" not in explanation.scores:
+        return False
+    return not np.allclose(surrogate.values[:, 0], explanation.values, rtol=1e-6, atol=1e-9, equal_nan=True)
+
+
+def _surrogate(surrogate: Slalom | Additive | None, units: IntArray) -> Mapping[str, Any] | None:
+    if isinstance(surrogate, Additive):
+        rest = np.delete(surrogate.weights[:, 0], units).sum()
+        return {
+            "kind": "additive",
+            "weights": plain(surrogate.weights[units, 0]),
+            "intercept": plain(float(surrogate.intercept[0] + rest)),
+        }
+    if surrogate is None:
+        return None
+    importance, value = _rest(surrogate, units)
+    return {
+        "kind": "slalom",
+        "values": plain(surrogate.values[units, 0]),
+        "importances": plain(surrogate.importances[units]),
+        "background_importance": plain(importance),
+        "background_value": plain(value),
+    }
+
+
+def _rest(surrogate: Slalom, units: IntArray) -> tuple[float, float]:
+    """The background and all other tokens as one pseudo-token: Σ w v and Σ w are all that F knows of them."""
+    s = np.append(np.delete(surrogate.importances, units), surrogate.background_importance)
+    v = np.append(np.delete(surrogate.values[:, 0], units), surrogate.background_value[0])
+    top = float(s.max())
+    if len(s) == 1 or top == -math.inf:
+        return top, float(v[-1])
+    w = np.exp(s - top)
+    return top + math.log(w.sum()), float(w @ v / w.sum())

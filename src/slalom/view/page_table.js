@@ -1,0 +1,65 @@
+// The table of tokens by the chosen score.
+
+const FIRST_ROWS = 15;
+
+function bar(share, kind) {
+  const width = 50 * Math.abs(share);
+  return svg(
+    "svg", { class: "bar", viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+    svg("rect", { class: kind ?? (share < 0 ? "n" : "p"), x: share < 0 ? 50 - width : 50, y: 1, width, height: 8 }),
+    svg("rect", { class: "middle", x: 49.8, y: 0, width: 0.4, height: 10 }),
+  );
+}
+
+function cell(state, name, unit) {
+  const places = state.class.decimals[name], errors = state.class.errors[name];
+  const shown = el("td", { class: "number" }, signed(state.class.scores[name][unit], places));
+  if (errors) shown.append(" ", el("small", {}, uncertain(errors[unit], places)));
+  return shown;
+}
+
+/** Fills `section`; `on` links the rows with text and plane. Gives a function that lights the rows of a type. */
+function table(section, state, on) {
+  const names = Object.keys(state.class.decimals);
+  const shown = [state.score, ...names.filter((name) => name !== state.score)];
+  const order = state.data.places.map((_, unit) => unit);
+  order.sort((a, b) => Math.abs(finite(state.shares[b])) - Math.abs(finite(state.shares[a])) || a - b);
+  const total = order.length;
+  const body = el("tbody");
+  const add = (units) => body.append(...units.map((unit) => row(state, shown, unit, on)));
+  add(order.slice(0, FIRST_ROWS));
+  const head = el("tr", {}, el("th", { class: "number", scope: "col" }, "#"), el("th", { scope: "col" }, "token"), el("td"));
+  for (const name of shown) head.append(el("th", { class: "number", scope: "col" }, name));
+  const wide = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "scores of the tokens" },
+    el("table", {}, el("thead", {}, head), body));
+  const title = el("h3", {}, total > FIRST_ROWS ? `The ${FIRST_ROWS} strongest of ${total.toLocaleString("en")} tokens, by ${state.score}` : `Tokens by ${state.score}, strongest first`);
+  section.replaceChildren(title, wide);
+  if (total > FIRST_ROWS) {
+    const more = el("button", { type: "button" }, `Show all ${total.toLocaleString("en")}`);
+    more.addEventListener("click", () => {
+      add(order.slice(FIRST_ROWS));
+      title.textContent = `All ${total.toLocaleString("en")} tokens, by ${state.score}`;
+      more.remove();
+      wide.focus();
+    });
+    section.append(more);
+  }
+  return (type) => {
+    for (const line of body.children) line.classList.toggle("lit", Number(line.dataset.type) === type);
+  };
+}
+
+function row(state, shown, unit, on) {
+  const type = state.data.types[unit];
+  const line = el(
+    "tr", { "data-type": type },
+    el("td", { class: "number place" }, String(state.data.places[unit])),
+    el("td", {}, el("bdi", {}, state.data.names[type])),
+    el("td", {}, bar(state.shares[unit], state.score === "importance" ? "s" : null)),
+    ...shown.map((name) => cell(state, name, unit)),
+  );
+  line.addEventListener("pointerenter", () => on.enter(type, null));
+  line.addEventListener("pointerleave", on.leave);
+  line.addEventListener("click", () => on.click(type));
+  return line;
+}

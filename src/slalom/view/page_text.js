@@ -1,0 +1,126 @@
+// The text: tokens that can be reached, pointed at and left out; and the tooltip.
+
+/** Makes buttons of the tokens; one of them can be reached by Tab, the others by the arrow keys. */
+function words(state) {
+  const { text } = state.parts;
+  text.setAttribute("role", "group");
+  text.setAttribute("aria-label", "the text; arrow keys move, Enter leaves a token out, plus adds a copy, Escape clears");
+  state.spans.forEach((span, run) => {
+    span.setAttribute("role", "button");
+    span.tabIndex = run === 0 ? 0 : -1;
+  });
+}
+
+function listen(state) {
+  const { root, text } = state.parts;
+  const runOf = (event) => state.spans.indexOf(event.target.closest?.(".t"));
+  const point = (event) => {
+    const run = runOf(event);
+    if (run >= 0) hover(state, state.data.types[state.runs[run][0]], state.spans[run], state.runs[run]);
+  };
+  text.addEventListener("pointerover", point);
+  text.addEventListener("focusin", (event) => { point(event); rove(state, runOf(event)); });
+  text.addEventListener("pointerout", () => hover(state, null));
+  text.addEventListener("focusout", () => hover(state, null));
+  text.addEventListener("click", (event) => { if (runOf(event) >= 0) press(state, runOf(event), toggle); });
+  text.addEventListener("keydown", (event) => key(state, runOf(event), event));
+  root.addEventListener("keydown", (event) => { if (event.key === "Escape") escape(state); });
+  root.addEventListener("slalom:model", (event) => {
+    if (event.detail?.id !== state.id) return;
+    state.asked = event.detail;
+    state.parts.update(state.asked);
+  });
+  new ResizeObserver(() => {
+    const section = root.querySelector(".plane");
+    if (!section.hidden && Math.abs(section.clientWidth - state.parts.width) > 1) {
+      draw(state);
+      refresh(state);
+    }
+  }).observe(root);
+}
+
+function press(state, run, act) {
+  const units = state.runs[run], type = state.data.types[units[0]];
+  state.selected = { type, units, name: units.map((u) => state.data.names[state.data.types[u]]).join(" ") };
+  change(state, () => act(state, units));
+}
+
+function rove(state, run) {
+  if (run < 0) return;
+  state.spans.forEach((span, other) => { span.tabIndex = other === run ? 0 : -1; });
+}
+
+function key(state, run, event) {
+  if (run < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+  const last = state.spans.length - 1;
+  const moves = {
+    ArrowRight: run + 1, ArrowLeft: run - 1, Home: 0, End: last,
+    ArrowDown: nextLine(state, run, 1), ArrowUp: nextLine(state, run, -1),
+  };
+  const acts = {
+    Enter: toggle, " ": toggle, Delete: toggle, Backspace: toggle,
+    "+": (s, units) => add(s, units, 1), "-": (s, units) => add(s, units, -1),
+  };
+  if (event.key in moves) state.spans[Math.min(Math.max(moves[event.key], 0), last)].focus();
+  else if (event.key in acts) press(state, run, acts[event.key]);
+  else return;
+  event.preventDefault();
+}
+
+/** The token above or below, nearest in the line next to this one. */
+function nextLine(state, run, step) {
+  const middle = (box) => box.left + box.width / 2;
+  const here = state.spans[run].getBoundingClientRect();
+  let best = run, line = null;
+  for (let i = run + step; i >= 0 && i < state.spans.length; i += step) {
+    const box = state.spans[i].getBoundingClientRect();
+    if (Math.abs(box.top - here.top) < here.height / 2) continue;
+    if (line !== null && Math.abs(box.top - line) > here.height / 2) break;
+    line ??= box.top;
+    const closer = best === run || Math.abs(middle(box) - middle(here)) < Math.abs(middle(state.spans[best].getBoundingClientRect()) - middle(here));
+    if (closer) best = i;
+  }
+  return best;
+}
+
+/** First the tooltip and the selection go, then the changes. */
+function escape(state) {
+  if (!state.parts.tip.hidden || state.selected) {
+    state.selected = null;
+    hover(state, null);
+    refresh(state);
+  } else {
+    change(state, () => state.counts.fill(1));
+  }
+}
+
+function tip(state, anchor, units) {
+  const { tip: box, root } = state.parts;
+  for (const span of root.querySelectorAll("[aria-describedby]")) span.removeAttribute("aria-describedby");
+  box.hidden = anchor === null || units.length === 0;
+  if (box.hidden) return;
+  box.replaceChildren(...told(state, units));
+  if (anchor.classList.contains("t")) anchor.setAttribute("aria-describedby", box.id);
+  const at = anchor.getClientRects()[0] ?? anchor.getBoundingClientRect(), around = root.getBoundingClientRect();
+  const below = at.bottom + 8 + box.offsetHeight < window.innerHeight || at.top < box.offsetHeight + 8;
+  box.style.top = (below ? at.bottom + 8 : at.top - 8 - box.offsetHeight) - around.top + "px";
+  box.style.left = Math.min(Math.max(at.left - around.left, 0), Math.max(around.width - box.offsetWidth, 0)) + "px";
+}
+
+/** The scores of a token; of several, from the least to the greatest. */
+function told(state, units) {
+  const one = state.class, { names, types, places, frequencies } = state.data;
+  const kinds = [...new Set(units.map((u) => types[u]))];
+  const often = kinds.length === 1 && frequencies[kinds[0]] > 1 ? `, ${frequencies[kinds[0]]} times in the text` : "";
+  const where = units.length === 1 ? `token ${places[units[0]]}${often}` : `${units.length} tokens${often}`;
+  const body = el("tbody");
+  for (const name of Object.keys(one.decimals)) {
+    const digits = one.decimals[name], errors = one.errors[name];
+    const shown = [...new Set(units.map((u) => signed(one.scores[name][u], digits)))];
+    const ordered = [...units].sort((a, b) => one.scores[name][a] - one.scores[name][b]);
+    const value = shown.length === 1 ? shown[0] : [ordered[0], ordered[ordered.length - 1]].map((u) => signed(one.scores[name][u], digits)).join(" … ");
+    const error = errors ? uncertain(Math.sqrt(units.reduce((sum, u) => sum + errors[u] ** 2, 0) / units.length), digits) : "";
+    body.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "number" }, value), el("td", { class: "number" }, error)));
+  }
+  return [el("b", {}, el("bdi", {}, kinds.map((kind) => names[kind]).join(" "))), el("span", {}, where), el("table", {}, body)];
+}

@@ -1,0 +1,132 @@
+// What if tokens were left out or stood there twice: the surrogate's answer, the additive one, the model's.
+
+/** A surrogate's output for counts of the tokens; null where it has none (an empty text without background). */
+function predict(surrogate, counts) {
+  if (surrogate.kind === "additive") return counts.reduce((sum, c, i) => sum + c * surrogate.weights[i], surrogate.intercept);
+  const s = surrogate.importances, s0 = surrogate.background_importance;
+  const top = counts.reduce((most, c, i) => (c > 0 ? Math.max(most, s[i]) : most), s0);
+  if (top === -Infinity) return null;
+  // F(c) = (w0 v0 + Σ c w v) / (w0 + Σ c w), w = exp s
+  let mass = Math.exp(s0 - top), total = mass > 0 ? mass * surrogate.background_value : 0;
+  counts.forEach((c, i) => {
+    if (c > 0) {
+      const w = c * Math.exp(s[i] - top);
+      mass += w;
+      total += w * surrogate.values[i];
+    }
+  });
+  return total / mass;
+}
+
+/** The model's output less the scores of what was left out, plus those of the copies. */
+function addedUp(one, counts) {
+  const scores = one.scores[one.added];
+  return counts.reduce((sum, c, i) => (c === 1 ? sum : sum + (c - 1) * scores[i]), one.output);
+}
+
+const KINDS = {
+  slalom: { name: "SLALOM", mark: "" },
+  additive: { name: "Linear surrogate", mark: "" },
+};
+
+/** The rows to show for a class: how each is called and computed. */
+function readings(one) {
+  const rows = [];
+  const added = { key: "added", name: "Added up", mark: "diamond", at: (counts) => addedUp(one, counts) };
+  if (one.surrogate) rows.push({ key: "surrogate", ...KINDS[one.surrogate.kind], at: (counts) => predict(one.surrogate, counts) });
+  if (one.surrogate?.kind !== "additive") rows.push(added);
+  return [...rows, { key: "model", name: "The model", mark: "square", at: null }];
+}
+
+function explained(one) {
+  const added = `“Added up” takes the score “${one.added}” as additive: the model's output for the whole text, less the scores of what was left out, plus those of copies.`;
+  if (one.surrogate?.kind === "slalom") return `SLALOM weighs the remaining tokens anew. ${added}`;
+  if (one.surrogate) return "The linear surrogate adds up its weights of the tokens that stand there.";
+  return `This method fits no surrogate. ${added}`;
+}
+
+/** Builds the panel; gives `update(answer)`, which shows the state's counts and the model's answer. */
+function whatif(section, state, on) {
+  const reset = el("button", { type: "button" }, "Put everything back");
+  const leave = el("button", { type: "button" }), copy = el("button", { type: "button" }, "Add a copy");
+  const who = el("b"), acts = el("div", { class: "acts" });
+  const body = el("tbody"), words = el("p", { class: "hint" }), said = el("div", { class: "said", "aria-live": "polite" });
+  const near = el("p", { class: "note" }, "Much is left out. This surrogate was fitted close to the whole text; so far from it, do not rely on it.");
+  const invite = el("span", { class: "hint" }, "Click a word of the text to leave it out, again to put it back; + adds a copy.");
+  reset.addEventListener("click", on.reset);
+  leave.addEventListener("click", on.toggle);
+  copy.addEventListener("click", on.copy);
+  const head = el("tr", {}, el("td"), el("td"), el("th", { class: "number", scope: "col" }, "score"), el("th", { class: "number", scope: "col" }, "change"));
+  const odds = el("th", { class: "number", scope: "col" }, "probability");
+  head.append(odds);
+  section.hidden = false;
+  section.replaceChildren(el("h3", {}, el("span", {}, "What if?"), reset), acts,
+    el("div", { class: "wide" }, el("table", { class: "readings" }, el("thead", {}, head), body)), near, words, said);
+  const reach = { low: 0, high: 0 };
+
+  function update(answer) {
+    const one = state.class, { counts } = state;
+    const changed = counts.some((c) => c !== 1);
+    const whole = counts.map(() => 1);
+    const rows = readings(one).map((row) => reading(row, one, counts, whole, changed, answer));
+    for (const { start, now } of rows) {
+      for (const at of [start, now]) {
+        if (!Number.isFinite(at)) continue;
+        reach.low = Math.min(reach.low, at);
+        reach.high = Math.max(reach.high, at);
+      }
+    }
+    odds.hidden = !one.odds;
+    body.replaceChildren(...rows.map((row) => line(row, reach, one)));
+    reset.disabled = !changed;
+    words.textContent = explained(one);
+    const left = counts.reduce((sum, c) => sum + (c === 0), 0) / state.data.size;
+    near.hidden = !(one.near && left > 0.3);
+    const spoken = changed ? rows.filter((row) => row.shown).map((row) => `${row.name} ${row.shown}`).join(", ") : "The text is as it was.";
+    if (said.textContent !== spoken) said.textContent = spoken;
+    const selected = state.selected;
+    if (!selected) {
+      acts.replaceChildren(invite);
+      return;
+    }
+    who.textContent = selected.name;
+    leave.textContent = selected.units.some((u) => counts[u] > 0) ? "Leave out" : "Put back";
+    if (!leave.isConnected) acts.replaceChildren(who, leave, copy);
+  }
+  return update;
+}
+
+function reading(row, one, counts, whole, changed, answer) {
+  if (row.at) {
+    const start = row.at(whole), now = row.at(counts);
+    return { ...row, start, now, shown: now === null ? "no value for an empty text" : signed(now, 2) };
+  }
+  const start = one.output;
+  if (!changed) return { ...row, start, now: start, shown: signed(start, 2) };
+  if (answer && "score" in answer) return { ...row, start, now: answer.score, shown: signed(answer.score, 2) };
+  return { ...row, start, now: null, shown: answer?.error ?? (answer ? "asking…" : "not asked") };
+}
+
+function line({ key, name, mark, start, now, shown }, reach, one) {
+  const span = reach.high - reach.low || 1;
+  const at = (x) => 6 + (88 * (x - reach.low)) / span;
+  const rule = el("div", { class: "rule" }, placedAt(el("i", { class: "nought" }), at(0)));
+  const known = Number.isFinite(now);
+  if (known) {
+    const shift = placedAt(el("i", { class: "shift " + (now < start ? "n" : "p") }), Math.min(at(start), at(now)));
+    shift.style.width = Math.abs(at(now) - at(start)) + "%";
+    rule.append(shift);
+  }
+  if (Number.isFinite(start)) rule.append(placedAt(el("i", { class: "start" }), at(start)));
+  if (known) rule.append(placedAt(el("i", { class: `now ${mark}`.trim() }), at(now)));
+  const cells = known
+    ? [el("td", { class: "number score", "data-score": String(now) }, shown), el("td", { class: "number" }, signed(now - start, 2))]
+    : [el("td", { class: "number", colspan: one.odds ? "3" : "2" }, shown)];
+  if (known && one.odds) cells.push(el("td", { class: "number" }, percent(1 / (1 + Math.exp(-now)))));
+  return el("tr", { "data-reading": key }, el("th", { scope: "row" }, name), el("td", { class: "track", "aria-hidden": "true" }, rule), ...cells);
+}
+
+function placedAt(element, share) {
+  element.style.left = share + "%";
+  return element;
+}

@@ -1,0 +1,59 @@
+"""How the terminal views mark a token: colours where there are some, signs where there are none."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from slalom.explanation import Explanation
+from slalom.view.text import visible
+
+_SHADES = {
+    1: ("black on #dbeafe", "black on #93c5fd", "white on #2563eb", "bold white on #1e3a8a"),
+    -1: ("black on #ffedd5", "black on #fdba74", "black on #f97316", "bold white on #9a3412"),
+}
+_FEW_SHADES = {
+    1: ("blue", "bold blue", "white on blue", "bold white on blue"),
+    -1: ("yellow", "bold yellow", "black on yellow", "bold black on yellow"),
+}
+"""For terminals of 16 colours, where pale blue and pale orange would both become white."""
+_STEPS = (0.1, 0.3, 0.55, 0.8)
+"""Shares of the largest score from which a token gets the first to the fourth shade."""
+
+
+def coloured(console: Console) -> bool:
+    """Whether the console shows colours."""
+    return console.color_system is not None and not console.no_color
+
+
+def level(share: float) -> int:
+    """The shade of a share of the largest score: 0 for none, 4 for the strongest."""
+    return sum(abs(share) >= step for step in _STEPS)
+
+
+def sign(share: float) -> int:
+    """−1 for what speaks against the target, 1 otherwise."""
+    return -1 if share < 0 else 1
+
+
+def shade(console: Console, side: int, depth: int) -> str:
+    """The style of a sign and a level of at least 1."""
+    many = console.color_system in ("truecolor", "256")
+    return (_SHADES if many else _FEW_SHADES)[side][depth - 1]
+
+
+def marks(share: float, depth: int, console: Console) -> str:
+    """The same without colours."""
+    if console.options.ascii_only:
+        return f"({('-' if share < 0 else '+') * depth})"
+    return ("⁻" if share < 0 else "⁺") * depth
+
+
+def legend(explanation: Explanation, console: Console) -> Text:
+    """What the colours, or the signs, mean."""
+    target = visible(explanation.target)
+    if not coloured(console):
+        plus, minus = marks(1, 1, console), marks(-1, 1, console)
+        return Text(f"{plus} speaks for {target}, {minus} against it; more signs, more weight")
+    told = Text().append(" blue ", style=shade(console, 1, 3)).append(f" speaks for {target}, ")
+    return told.append(" orange ", style=shade(console, -1, 3)).append(" against it")

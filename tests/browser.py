@@ -1,0 +1,78 @@
+"""A real browser for tests: the machine's Chromium, driven by Playwright, and a record of what it did."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+ARGUMENTS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def executable() -> str | None:
+    """Where Chromium is, if it is anywhere."""
+    return next((found for found in map(shutil.which, NAMES) if found), None)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A running Chromium; skips the test where the machine has none."""
+    where = executable()
+    if where is None:
+        pytest.skip(f"no Chromium here ({', '.join(NAMES)}); `make browser` installs it where apt-get can")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=where, args=ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Seen:
+    """What a page asked for and complained about."""
+
+    requests: list[str] = field(default_factory=list)
+    """Addresses, without the page itself and data inside it."""
+    errors: list[str] = field(default_factory=list)
+    """Console errors and warnings, uncaught exceptions, dialogs that opened."""
+
+
+@contextmanager
+def watched(browser: Browser, **context: Any) -> Iterator[tuple[Page, Seen]]:
+    """A new page, and the record of what it does. `context` is Playwright's: viewport, color_scheme …"""
+    seen = Seen()
+    place = browser.new_context(**context)
+    try:
+        page = place.new_page()
+        page.on("request", lambda r: seen.requests.append(r.url) if _outside(r.url) else None)
+        page.on("console", lambda m: seen.errors.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda e: seen.errors.append(str(e)))
+        page.on("dialog", lambda d: _refused(d, seen))
+        yield page, seen
+    finally:
+        place.close()
+
+
+def _refused(dialog: Dialog, seen: Seen) -> None:
+    seen.errors.append(f"dialog: {dialog.message}")
+    dialog.dismiss()
+
+
+def _outside(url: str) -> bool:
+    return not url.startswith(("file:", "about:", "data:", "blob:"))
