@@ -1,0 +1,116 @@
+"""`slalom serve`: a page and a JSON API on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slalom.cli.run import guarded, say, still_libraries
+
+SERVER, ALLOWED = "The server", "What it allows"
+
+
+def _option(panel: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, **more)
+
+
+def serve(
+    model: Annotated[
+        list[str] | None,
+        _option(
+            SERVER,
+            "--model",
+            "-m",
+            metavar="NAME=DIR_OR_HUB_ID",
+            show_default=False,
+            help="A model to serve, under this name; can be given several times. By default the bundled one.",
+        ),
+    ] = None,
+    host: Annotated[str, _option(SERVER, "--host", help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, _option(SERVER, "--port", "-p", min=0, max=65535, help="The port; 0 takes a free one.")
+    ] = 8000,
+    token: Annotated[
+        str | None,
+        _option(
+            SERVER,
+            "--token",
+            envvar="SLALOM_TOKEN",
+            show_default=False,
+            help="A secret that requests must carry; better in the environment, where others cannot see it.",
+        ),
+    ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        _option(
+            SERVER,
+            "--allowed-host",
+            metavar="NAME",
+            show_default=False,
+            help="A further name under which the server is reached; '*' for any.",
+        ),
+    ] = None,
+    reports: Annotated[
+        Path | None,
+        _option(
+            SERVER, "--reports", metavar="DIR", show_default=False, help="Keep reports here, not in memory."
+        ),
+    ] = None,
+    max_characters: Annotated[
+        int, _option(ALLOWED, "--max-characters", min=1, help="Characters of a text.")
+    ] = 20_000,
+    max_body: Annotated[int, _option(ALLOWED, "--max-body", min=1, help="Bytes of a request.")] = 1_000_000,
+    max_budget: Annotated[
+        int, _option(ALLOWED, "--max-budget", min=1, help="Queries of an explanation.")
+    ] = 20_000,
+    concurrent: Annotated[
+        int, _option(ALLOWED, "--concurrent", min=1, help="Explanations at the same time.")
+    ] = 2,
+    waiting: Annotated[
+        int, _option(ALLOWED, "--waiting", min=0, help="Explanations that wait for their turn.")
+    ] = 8,
+    timeout: Annotated[
+        float, _option(ALLOWED, "--timeout", min=0.1, help="Seconds from a request to its answer.")
+    ] = 120.0,
+) -> None:
+    """Serve a page and a JSON API to explain texts in the browser.
+
+    Examples:
+
+        slalom serve
+
+        slalom serve -m reviews=./my-model -m toxic=org/name --port 9000 --reports ./reports
+    """
+    models = _models(model or [])
+    with guarded():
+        from slalom.web import Limits, create_app
+        from slalom.web.server import run
+
+        still_libraries()
+        limits = Limits(
+            max_characters, max_body, max_budget, concurrent=concurrent, waiting=waiting, seconds=timeout
+        )
+        app = create_app(
+            models,
+            token=token,
+            hosts=(host, *(allowed_host or [])),
+            limits=limits,
+            reports=reports,
+        )
+        run(app, host, port, say, guarded=token is not None)
+
+
+def _models(given: list[str]) -> dict[str, str] | None:
+    if not given:
+        return None
+    named: dict[str, str] = {}
+    for one in given:
+        name, equals, source = one.partition("=")
+        if not equals or not name or not source:
+            raise typer.BadParameter(f"it is NAME=DIR_OR_HUB_ID, not {one!r}", param_hint="--model")
+        if name in named:
+            raise typer.BadParameter(f"the name {name!r} is given twice", param_hint="--model")
+        named[name] = source
+    return named

@@ -1,0 +1,82 @@
+"""The application: its routes, and how the library's errors become answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+
+from slalom.errors import SlalomError
+from slalom.web import page, routes
+from slalom.web.guard import Guard, problem
+from slalom.web.problems import answer_to, invalid
+from slalom.web.reports import open_reports
+from slalom.web.routes import State
+from slalom.web.settings import Settings
+from slalom.web.shelf import Shelf
+from slalom.web.watch import Stopped
+from slalom.web.work import Desk
+
+DESCRIPTION = """Explanations of text classifiers: every token gets a value and an importance.
+
+With `Accept: application/x-ndjson`, /api/explain answers with a line of JSON for every step: progress (how
+many queries are asked so far), and at the end the result or an error. Leaving ends the work."""
+
+
+def build(settings: Settings) -> FastAPI:
+    """The ASGI application for these settings."""
+    limits = settings.limits
+    state = State(
+        settings,
+        Shelf(settings.models),
+        open_reports(settings.reports, limits.reports, limits.report_bytes),
+        explanations=Desk("explain", limits.concurrent, limits.waiting),
+        # What-if and reports are quick, and do not wait behind explanations.
+        quick=Desk("quick", limits.concurrent, 4 * (limits.concurrent + limits.waiting)),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        for desk in (state.explanations, state.quick):
+            await asyncio.to_thread(desk.close)
+
+    app = FastAPI(
+        title="slalom",
+        version=version("slalom-xai"),
+        description=DESCRIPTION,
+        docs_url=None,  # the usual page of documentation loads its script from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+    )
+    app.state.slalom = state
+    app.include_router(routes.api)
+    app.include_router(routes.reports)
+    app.include_router(page.router)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(SlalomError, _failed)
+    app.add_exception_handler(Stopped, _failed)
+    app.add_middleware(Guard, settings=settings)
+    return app
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    return problem(422, invalid(error))
+
+
+async def _http(_: Request, error: Exception) -> JSONResponse:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    said = {404: "there is nothing here", 405: "this address takes another method"}
+    return problem(status, said.get(status, str(getattr(error, "detail", ""))))
+
+
+async def _failed(_: Request, error: Exception) -> JSONResponse:
+    return answer_to(error).response

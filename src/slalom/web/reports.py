@@ -1,0 +1,105 @@
+"""Saved explanations: a bounded number of them, under names that nobody can guess."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from slalom.errors import InputError
+from slalom.files import check_writable, write_text
+
+_ID = re.compile(r"[A-Za-z0-9_-]{22}")
+
+
+class Reports(Protocol):
+    """Where explanations are kept as JSON."""
+
+    def put(self, document: str) -> str | None:
+        """Keeps a document and gives its id; None where it is larger than all there may be."""
+        ...
+
+    def get(self, name: str) -> str | None:
+        """The document, or None where it never was or is gone."""
+        ...
+
+
+class MemoryReports:
+    """Reports that end with the process."""
+
+    def __init__(self, most: int, most_bytes: int):
+        self._most, self._most_bytes = most, most_bytes
+        self._documents: OrderedDict[str, str] = OrderedDict()
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def put(self, document: str) -> str | None:
+        if len(document) > self._most_bytes:  # documents are ASCII
+            return None
+        name = secrets.token_urlsafe(16)
+        with self._lock:
+            self._documents[name] = document
+            self._size += len(document)
+            while len(self._documents) > self._most or self._size > self._most_bytes:
+                _, oldest = self._documents.popitem(last=False)
+                self._size -= len(oldest)
+        return name
+
+    def get(self, name: str) -> str | None:
+        with self._lock:
+            return self._documents.get(name)
+
+
+class FolderReports:
+    """Reports as files `ID.json`; `slalom show` reads them too."""
+
+    def __init__(self, folder: Path, most: int, most_bytes: int):
+        self._folder, self._most, self._most_bytes = folder, most, most_bytes
+        self._lock = threading.Lock()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"reports cannot be kept in {str(folder)!r}: {error.strerror or error}"
+            ) from error
+        check_writable(folder / "report.json")
+
+    def put(self, document: str) -> str | None:
+        if len(document) > self._most_bytes:
+            return None
+        name = secrets.token_urlsafe(16)
+        with self._lock:
+            write_text(self._folder / f"{name}.json", document)
+            self._tidy()
+        return name
+
+    def get(self, name: str) -> str | None:
+        if not _ID.fullmatch(name):
+            return None
+        try:
+            return (self._folder / f"{name}.json").read_text(encoding="utf-8")
+        except OSError:
+            return None
+
+    def _tidy(self) -> None:
+        """Removes the oldest reports beyond the bounds; other files in the folder are left alone."""
+        found = []
+        for path in self._folder.glob("*.json"):
+            if _ID.fullmatch(path.stem):
+                with suppress(OSError):  # removed by somebody else meanwhile
+                    about = path.stat()
+                    found.append((about.st_mtime_ns, about.st_size, path))
+        kept = size = 0
+        for _, length, path in sorted(found, reverse=True):
+            kept, size = kept + 1, size + length
+            if kept > self._most or size > self._most_bytes:
+                path.unlink(missing_ok=True)
+
+
+def open_reports(folder: Path | None, most: int, most_bytes: int) -> Reports:
+    """In the folder, or in memory where there is none."""
+    return MemoryReports(most, most_bytes) if folder is None else FolderReports(folder, most, most_bytes)

@@ -1,0 +1,179 @@
+"""The addresses of the API and of saved reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter, Request, Security
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response, StreamingResponse
+
+from slalom.models.texts import check_text
+from slalom.web import schemas as s
+from slalom.web import tasks
+from slalom.web.guard import report_key
+from slalom.web.page import report_policy
+from slalom.web.problems import TooLong, answer_to
+from slalom.web.reports import Reports
+from slalom.web.settings import Settings
+from slalom.web.shelf import Shelf
+from slalom.web.watch import Watch
+from slalom.web.work import Desk, Job
+
+LINES = "application/x-ndjson"
+_BEARER = Security(HTTPBearer(auto_error=False, description="The token, where the server has one."))
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": s.Problem} for status in (400, 401, 413, 415, 422, 500, 503, 504)
+}
+
+api = APIRouter(responses=_PROBLEMS)
+reports = APIRouter(prefix="/reports", responses={404: {"model": s.Problem}}, dependencies=[_BEARER])
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What the routes share."""
+
+    settings: Settings
+    shelf: Shelf
+    reports: Reports
+    explanations: Desk
+    quick: Desk
+
+    def watch(self) -> Watch:
+        return Watch(self.settings.limits.seconds)
+
+
+def _state(request: Request) -> State:
+    return request.app.state.slalom
+
+
+@api.get("/healthz", response_model=s.Health, tags=["server"])
+async def healthz() -> dict[str, str]:
+    """Whether the server is there. Needs no token."""
+    return {"status": "ok", "version": version("slalom-xai")}
+
+
+@api.get("/api/models", response_model=s.ModelsAnswer, tags=["server"], dependencies=[_BEARER])
+async def models(request: Request) -> dict[str, Any]:
+    """The models this server may use, and what it allows."""
+    state = _state(request)
+    places = state.shelf.places.values()
+    limits = state.settings.limits
+    return {
+        "default": state.settings.first,
+        "models": [{"name": p.name, "loaded": p.model is not None, "labels": p.labels} for p in places],
+        "limits": {name: getattr(limits, name) for name in ("characters", "body", "queries", "seconds")},
+    }
+
+
+@api.get("/api/models/{name}", response_model=s.ModelInfo, tags=["server"], dependencies=[_BEARER])
+async def model(request: Request, name: str) -> dict[str, Any]:
+    """One model. It is loaded if it was not yet, so that its labels are known."""
+    state = _state(request)
+    place = state.shelf[name]
+    return await state.quick.start(state.watch(), partial(tasks.describe, place)).wait(request)
+
+
+@api.get("/api/methods", response_model=list[s.MethodInfo], tags=["server"], dependencies=[_BEARER])
+async def methods(request: Request) -> list[dict[str, Any]]:
+    """The methods, what they need from a model, and their options."""
+    state = _state(request)
+    return await state.quick.start(state.watch(), tasks.offered).wait(request)
+
+
+@api.post("/api/predict", response_model=s.PredictAnswer, tags=["ask"], dependencies=[_BEARER])
+async def predict(request: Request, order: s.PredictRequest) -> dict[str, Any]:
+    """The model's answer to a text, or to what is left of it: some of its tokens, or copies of them."""
+    state, watch = _state(request), _state(request).watch()
+    place = state.shelf[order.model]
+    _check_text(order, state.settings.limits.characters)
+    most = state.settings.limits.characters
+    return await state.quick.start(watch, partial(tasks.predict, place, order, watch, most)).wait(request)
+
+
+@api.post(
+    "/api/explain",
+    response_model=s.ExplainAnswer,
+    tags=["ask"],
+    dependencies=[_BEARER],
+    responses={200: {"content": {LINES: {"schema": {"type": "string"}}}}},
+)
+async def explain(request: Request, order: s.ExplainRequest) -> Response:
+    """Explains a text. `Accept: application/x-ndjson` gives progress while the queries are asked."""
+    state, watch = _state(request), _state(request).watch()
+    place = state.shelf[order.model]
+    _check_text(order, state.settings.limits.characters)
+    tasks.check(order, state.settings.limits.queries)
+
+    def work() -> str:
+        explanation = tasks.explain(place, order, watch)
+        name = state.reports.put(tasks.document(explanation)) if order.save else None
+        return tasks.answer(explanation, name, _address(state, name))
+
+    job = state.explanations.start(watch, work)
+    if LINES in request.headers.get("accept", ""):
+        headers = {"x-accel-buffering": "no"}  # nginx would keep the progress back otherwise
+        return StreamingResponse(_lines(request, job), media_type=LINES, headers=headers)
+    return Response(await job.wait(request), media_type="application/json")
+
+
+@reports.get("/{name}", response_class=HTMLResponse, tags=["reports"])
+async def report(request: Request, name: str) -> Response:
+    """A saved explanation as a page of its own."""
+    html = await _rendered(request, name, tasks.page)
+    return HTMLResponse(html, headers={"content-security-policy": report_policy()})
+
+
+@reports.get("/{name}/fragment", response_class=HTMLResponse, tags=["reports"])
+async def fragment(request: Request, name: str) -> Response:
+    """The same without the page around it, its style and its script: what the server's own page shows.
+
+    The header `Link` says where the page is.
+    """
+    html = await _rendered(request, name, tasks.part)
+    return HTMLResponse(html, headers={"link": f'<{_address(_state(request), name)}>; rel="alternate"'})
+
+
+async def _rendered(request: Request, name: str, render: Any) -> str:
+    state = _state(request)
+
+    def work() -> str | None:
+        kept = state.reports.get(name)
+        return None if kept is None else render(kept)
+
+    html = await state.quick.start(state.watch(), work).wait(request)
+    if html is None:
+        raise HTTPException(404)
+    return html
+
+
+async def _lines(request: Request, job: Job) -> AsyncIterator[str]:
+    """Progress, then the result or an error: one JSON object on each line."""
+    try:
+        async for queries in job.follow(request):
+            yield json.dumps({"event": "progress", "queries": queries}) + "\n"
+        yield '{"event": "result", ' + job.result()[1:] + "\n"
+    except Exception as error:
+        failure = answer_to(error)
+        yield json.dumps({"event": "error", "status": failure.status, "detail": failure.detail}) + "\n"
+
+
+def _check_text(order: s.ExplainRequest | s.PredictRequest, most: int) -> None:
+    given = len(order.text) + len(order.pair or "")
+    if given > most:
+        raise TooLong(f"the text has {given:,} characters; this server takes {most:,}")
+    check_text(order.text if order.pair is None else (order.text, order.pair), order.explain)
+
+
+def _address(state: State, name: str | None) -> str | None:
+    if name is None:
+        return None
+    key = report_key(state.settings.token, name)
+    return f"/reports/{name}" if key is None else f"/reports/{name}?key={key}"

@@ -1,0 +1,167 @@
+"""What the threads do: explain, predict, render. Nothing here knows of HTTP."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from slalom.api import Explainer
+from slalom.errors import InputError
+from slalom.explainers import Method, check_options, methods, options
+from slalom.explanation import Explanation
+from slalom.files import from_json, to_json
+from slalom.models.ask import Ask
+from slalom.models.protocol import Text
+from slalom.models.target import Target, probabilities
+from slalom.perturb import Perturbations, from_rows, whole
+from slalom.web.schemas import ExplainRequest, PredictRequest
+from slalom.web.shelf import Place
+from slalom.web.watch import Watch, Watched, alone
+
+OWN = "slalom"
+_others = threading.Lock()
+
+
+@cache
+def served_methods() -> dict[str, Method]:
+    """The methods a server offers: not those that read labelled data, which lie in files of the server."""
+    return {name: method for name, method in methods().items() if method.needs != "labelled data"}
+
+
+def check(order: ExplainRequest, most: int) -> None:
+    """Refuses what can be seen to be wrong before the model is asked."""
+    if order.method not in served_methods():
+        known = ", ".join(served_methods())
+        raise InputError(f"this server has no method {order.method!r}; choose one of: {known}")
+    if order.budget != "auto" and order.budget > most:
+        raise InputError(f"the budget is {order.budget:,} queries; this server asks at most {most:,}")
+    check_options(order.method, _options(order))
+
+
+def explain(place: Place, order: ExplainRequest, watch: Watch) -> Explanation:
+    """One explanation, which ends early when the watch says so."""
+    model = place.open()
+    inside = served_methods()[order.method].needs != "logits"
+    with _turn(order.method, watch):
+        return Explainer(alone(model) if inside else Watched(model, watch, place.lock))(
+            _text(order),
+            target=order.target,
+            method=order.method,
+            budget=order.budget,
+            seed=order.seed,
+            granularity=order.granularity,
+            every_class=order.every_class,
+            explain=order.explain,
+            progress=watch.report,
+            **_options(order),
+        )
+
+
+def predict(place: Place, order: PredictRequest, watch: Watch, most: int) -> dict[str, Any]:
+    """The model's own answer to the text, or to what is left of it."""
+    model = Watched(place.open(), watch, place.lock)
+    tokens = model.tokenize(_text(order), order.explain)
+    if order.granularity == "words":
+        tokens = tokens.joined()
+    logits = Ask(model, tokens, watch.report)(_queries(order, len(tokens), most))
+    chances = probabilities(logits, model.activation)[0]
+    targets = [Target(i, model.labels, model.activation) for i in range(len(model.labels))]
+    return {
+        "model": place.name,
+        "labels": model.labels,
+        "probabilities": chances.tolist(),
+        "scores": [float(target.score(logits)[0]) for target in targets],
+        "prediction": model.labels[int(np.argmax(chances))],
+        "tokens": tokens.strings,
+    }
+
+
+def describe(place: Place) -> dict[str, Any]:
+    """A model, opened."""
+    place.open()
+    return {"name": place.name, "loaded": True, "labels": place.labels}
+
+
+def offered() -> list[dict[str, Any]]:
+    """The methods, with the options that can be given in a request."""
+    return [
+        {
+            "name": method.name,
+            "summary": method.summary,
+            "needs": method.needs,
+            "options": options(method.name),
+        }
+        for method in served_methods().values()
+    ]
+
+
+def answer(explanation: Explanation, name: str | None, path: str | None) -> str:
+    """The JSON of an ExplainAnswer."""
+    return to_json({"id": name, "report": path, "explanation": explanation.to_dict()}, indent=None)
+
+
+def document(explanation: Explanation) -> str:
+    """What is kept of an explanation."""
+    return to_json(explanation.to_dict(), indent=None)
+
+
+def page(kept: str) -> str:
+    """A kept explanation as a web page of its own."""
+    from slalom.view.html import render
+
+    return render(Explanation.from_dict(from_json(kept, "the report")))
+
+
+def part(kept: str) -> str:
+    """A kept explanation as a part of a page that has its style and script already."""
+    from slalom.view.html import fragment
+
+    return fragment(Explanation.from_dict(from_json(kept, "the report")), assets=False)
+
+
+@contextmanager
+def _turn(method: str, watch: Watch) -> Iterator[None]:
+    """Methods of other packages draw from generators that the whole process shares: one at a time."""
+    if method == OWN:
+        yield
+        return
+    while not _others.acquire(timeout=0.1):
+        watch.report(0)
+    try:
+        yield
+    finally:
+        _others.release()
+
+
+def _text(order: ExplainRequest | PredictRequest) -> Text:
+    return order.text if order.pair is None else (order.text, order.pair)
+
+
+def _options(order: ExplainRequest) -> dict[str, Any]:
+    if "granularity" in order.options or (order.effort is not None and "effort" in order.options):
+        raise InputError("effort and granularity have fields of their own; leave them out of options")
+    return order.options if order.effort is None else {**order.options, "effort": order.effort}
+
+
+def _queries(order: PredictRequest, n: int, most: int) -> Perturbations:
+    if order.counts is not None:
+        if len(order.counts) != n:
+            raise InputError(f"counts has {len(order.counts)} entries, but the text has {n} tokens")
+        _check_length(sum(order.counts), most)
+        return from_rows([np.repeat(np.arange(n), order.counts)], n)
+    if order.kept is None:
+        return whole(n)
+    _check_length(len(order.kept), most)
+    if max(order.kept, default=0) >= n:
+        raise InputError(f"kept names the position {max(order.kept)}, but the text has {n} tokens")
+    return from_rows([order.kept], n)
+
+
+def _check_length(given: int, most: int) -> None:
+    if given > most:
+        raise InputError(f"{given:,} tokens are asked about; this server takes {most:,}")

@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+from serving import Slow, served, still, until
+
+from browser import chromium, watched
+from slalom import Explainer
+from slalom.perturb import from_rows
+from slalom.web import Limits, create_app, watch
+
+TEXT = "The food was great but the service was awful, and the waiter never came back."
+HOSTILE = "<img src=x onerror=alert(1)> \u202egreat\u202c 👩‍👩‍👧 </script><script>alert(2)</script> & awful"
+WORDS = "one two three four five six seven eight nine ten"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as given:
+        yield given
+
+
+@pytest.fixture(scope="module")
+def explainer() -> Explainer:
+    return Explainer()
+
+
+@pytest.fixture(scope="module")
+def address(explainer: Explainer) -> Iterator[str]:
+    with served(create_app({"bundled": explainer.model, "lengths": Slow().model()})) as given:
+        yield given
+
+
+def ready(page: Page, address: str) -> None:
+    page.goto(address)
+    expect(page.locator("#go")).to_be_enabled()
+    expect(page.locator("#target option")).not_to_have_count(1)
+
+
+def explain(page: Page, text: str) -> None:
+    page.fill("#text", text)
+    page.click("#go")
+    expect(page.locator("#status")).to_have_text(re.compile("^Explained"))
+    expect(page.locator("#explanation .slalom-explanation[data-ready]")).to_be_visible()
+
+
+def true_score(explainer: Explainer, text: str, counts: list[int]) -> float:
+    """The log-odds of the second label, from the model itself."""
+    tokens = explainer.model.tokenize(text)
+    queries = from_rows([np.repeat(np.arange(len(tokens)), counts)], len(tokens))
+    logits = explainer.model.logits(tokens, queries)
+    return float(logits[0, 1] - logits[0, 0])
+
+
+def test_the_whole_way(browser: Browser, address: str, explainer: Explainer):
+    with watched(browser, viewport={"width": 1200, "height": 900}) as (page, seen):
+        ready(page, address)
+        assert page.locator("#target option").all_inner_texts() == ["as predicted", *explainer.labels]
+        page.select_option("#target", "positive")
+        explain(page, TEXT)
+        wanted = explainer(TEXT, target="positive")
+        strongest = page.locator("#explanation .text .t.a10").first
+        assert strongest.inner_text() == wanted.top(1)[0][0]
+        expect(page.locator("#explanation .head h2")).to_have_text("Why positive?")
+
+        great = wanted.tokens.strings.index("great")
+        counts = [1] * len(wanted)
+        word = page.locator("#explanation .text .t", has_text=re.compile("^great$"))
+        model = page.locator('#explanation tr[data-reading="model"] td.score')
+        assert float(model.get_attribute("data-score") or "nan") == pytest.approx(wanted.output, abs=1e-9)
+        for count, key in ((0, "Enter"), (1, "Enter"), (2, "+")):
+            counts[great] = count
+            word.focus()
+            page.keyboard.press(key)
+            score = true_score(explainer, TEXT, counts)
+            expect(model).to_have_attribute("data-score", repr(score))  # to the last digit
+        assert true_score(explainer, TEXT, counts) != pytest.approx(wanted.output, abs=1e-3)
+
+        with page.context.expect_page() as opened:
+            page.click("#report")
+        report = opened.value
+        expect(report.locator(".slalom-explanation[data-ready] .head h2")).to_have_text("Why positive?")
+        report.close()
+
+        ready(page, address)
+        expect(page.locator("#result")).to_be_hidden()
+        entry = page.locator("#past-list .open")
+        expect(entry).to_have_count(1)
+        expect(entry.locator(".words")).to_have_text(TEXT)
+        entry.click()
+        expect(page.locator("#explanation .head h2")).to_have_text("Why positive?")
+        assert page.input_value("#text") == TEXT
+        assert page.input_value("#target") == "positive"
+        page.click("#clear")
+        expect(entry).to_have_count(0)
+        assert page.evaluate("localStorage.getItem('slalom.history')") is None
+    assert seen.errors == []
+    assert all(url.startswith(address) for url in seen.requests)
+
+
+def test_progress_is_shown_and_can_be_cancelled(browser: Browser, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(watch, "CHUNK", 500)
+    slow = Slow(0.05)
+    with served(create_app({"slow": slow.model()})) as address, watched(browser) as (page, seen):
+        ready(page, address)
+        page.fill("#text", WORDS)
+        page.fill("#budget", "8000")
+        page.click("#go")
+        expect(page.locator("#status")).to_have_text(re.compile(r"asking the model … [\d,]+ queries"))
+        expect(page.locator("#bar")).to_be_visible()
+        assert page.locator("#go").is_disabled()
+        page.click("#cancel")
+        expect(page.locator("#status")).to_have_text("Cancelled.")
+        expect(page.locator("#go")).to_be_enabled()
+        assert still(lambda: slow.texts) < 4000
+        assert page.locator("#past-list li").count() == 0
+
+        before = slow.texts
+        page.click("#go")
+        until(lambda: slow.texts > before + 100)
+        page.close()
+        assert still(lambda: slow.texts) < before + 4000
+    assert seen.errors == []
+
+
+def test_a_hostile_text_is_inert(browser: Browser, address: str):
+    with watched(browser) as (page, seen):
+        ready(page, address)
+        page.select_option("#model", "lengths")
+        page.select_option("#method", "occlusion")
+        assert page.locator("#effort").is_disabled()
+        explain(page, HOSTILE)
+        assert page.locator("#explanation img, #past img").count() == 0
+        assert page.locator("#past-list .words").text_content() == HOSTILE
+        assert "onerror" in page.locator("#explanation .text").inner_text()
+        page.reload()
+        expect(page.locator("#past-list .words")).to_have_text(HOSTILE)
+    assert seen.errors == []
+    assert all(url.startswith(address) for url in seen.requests)
+
+
+def test_errors_are_said_in_the_page(browser: Browser, address: str):
+    with watched(browser) as (page, _):
+        ready(page, address)
+        page.fill("#text", TEXT)
+        page.fill("#budget", "2")
+        page.click("#go")
+        expect(page.locator("#error")).to_have_text(re.compile("needs at least 3 queries; the budget is 2"))
+        page.select_option("#model", "lengths")
+        page.fill("#budget", "")
+        page.select_option("#method", "gradient")
+        page.click("#go")
+        expect(page.locator("#error")).to_have_text(re.compile("needs the gradients of a torch model"))
+        page.select_option("#method", "occlusion")
+        page.click("#go")
+        expect(page.locator("#status")).to_have_text(re.compile("^Explained"))
+        expect(page.locator("#error")).to_be_hidden()
+
+
+def test_a_report_that_is_gone_can_be_made_again(browser: Browser):
+    app = create_app({"lengths": Slow().model()}, limits=Limits(reports=1))
+    with served(app) as address, watched(browser) as (page, _):
+        ready(page, address)
+        explain(page, "the first text")
+        explain(page, "the second text")
+        page.locator("#past-list .open").nth(1).click()
+        expect(page.locator("#status")).to_contain_text("no longer has this report")
+        page.keyboard.press("Enter")  # the focus is on Explain
+        expect(page.locator("#status")).to_have_text(re.compile("^Explained"))
+        expect(page.locator("#past-list .open")).to_have_count(3)
+        page.get_by_label("Remove “the second text” from the history").click()
+        expect(page.locator("#past-list .open")).to_have_count(2)
+
+
+def test_the_token_is_asked_for_once(browser: Browser):
+    app = create_app({"lengths": Slow().model()}, token="open-sesame")
+    with served(app) as address, watched(browser) as (page, seen):
+        page.goto(address)
+        dialog = page.locator("#token-dialog")
+        expect(dialog).to_be_visible()
+        page.fill("#token", "wrong-token")
+        page.keyboard.press("Enter")
+        expect(page.locator("#token-wrong")).to_have_text("That token was not accepted.")
+        page.fill("#token", "open-sesame")
+        page.keyboard.press("Enter")
+        expect(dialog).to_be_hidden()
+        explain(page, WORDS)
+        with page.context.expect_page() as opened:
+            page.click("#report")
+        expect(opened.value.locator(".slalom-explanation .text")).to_be_visible()
+        opened.value.close()
+        page.reload()
+        expect(page.locator("#go")).to_be_enabled()
+        expect(dialog).to_be_hidden()
+        assert "open-sesame" not in page.evaluate("JSON.stringify(localStorage)")
+        page.locator("#past-list .open").click()
+        expect(page.locator("#explanation .text")).to_be_visible()
+    assert all("401" in error for error in seen.errors)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_accessible(browser: Browser, address: str, scheme: Any):
+    # axe brings its script along, which the page's policy refuses; so the test, not the page, lifts it.
+    with watched(browser, color_scheme=scheme, bypass_csp=True, reduced_motion="reduce") as (page, _):
+        ready(page, address)
+        page.fill("#text", TEXT)
+        page.focus("#text")
+        page.keyboard.press("Control+Enter")
+        expect(page.locator("#status")).to_have_text(re.compile("^Explained"))
+        assert page.evaluate("document.activeElement.id") == "result"
+        page.locator("#more summary").click()
+        found = Axe().run(page).response["violations"]
+    serious = [f"{v['id']}: {v['nodes'][0]['html']}" for v in found if v["impact"] in ("serious", "critical")]
+    assert serious == []
+
+
+def test_a_phone_shows_everything_without_scrolling_sideways(browser: Browser, address: str):
+    with watched(browser, viewport={"width": 360, "height": 740}) as (page, _):
+        ready(page, address)
+        explain(page, TEXT + " " + "x" * 300)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        places = [page.locator(name).bounding_box() for name in ("#ask", "#result", "#past")]
+        tops = [place["y"] for place in places if place]
+        assert tops == sorted(tops)
+        assert len(tops) == 3

@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from serving import Slow, client, tiny_model
+
+from handmade import HOSTILE
+from slalom import Explainer, Explanation
+from slalom.models.target import probabilities
+from slalom.perturb import from_rows
+from slalom.web import watch
+from slalom.web.watch import Watch, Watched
+from zoo import TEXT, tiny
+
+PAIR = ("the food was great", "the service was awful")
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Any]:
+    return {"tiny": tiny_model(), "slow": Slow().model()}
+
+
+@pytest.fixture(scope="module")
+def http(models: dict[str, Any]) -> Iterator[httpx.Client]:
+    with client(models) as given:
+        yield given
+
+
+def explained(http: httpx.Client, **order: Any) -> dict[str, Any]:
+    response = http.post("/api/explain", json={"text": TEXT, **order})
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def refused(http: httpx.Client, path: str, status: int = 422, **order: Any) -> str:
+    response = http.post(path, json=order)
+    assert response.status_code == status, response.text
+    assert set(response.json()) == {"detail"}
+    return response.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        {},
+        {"effort": "faithful", "target": "positive", "granularity": "words", "seed": 3},
+        {"budget": 300, "target": 0, "every_class": True, "granularity": "types"},
+        {"method": "occlusion"},
+        {"method": "integrated_gradients", "options": {"steps": 8}},
+        {"method": "attention"},
+        {"method": "slalom_sgd", "budget": 200, "granularity": "types", "options": {"epochs": 2}},
+    ],
+    ids=lambda order: order.get("method", "slalom") + "-" + "-".join(order),
+)
+def test_an_explanation_is_the_one_that_python_gives(
+    http: httpx.Client, models: dict[str, Any], order: dict[str, Any]
+):
+    got = Explanation.from_dict(explained(http, **order)["explanation"])
+    call = {key: value for key, value in order.items() if key != "options"} | order.get("options", {})
+    wanted = Explainer(models["tiny"])(TEXT, **call)
+    assert (got.target, got.method, got.labels) == (wanted.target, wanted.method, wanted.labels)
+    assert got.tokens.strings == wanted.tokens.strings
+    assert got.cost.queries == wanted.cost.queries
+    for name, scores in wanted.scores.items():
+        np.testing.assert_array_equal(got.scores[name], scores)
+    for label, other in wanted.classes.items():
+        np.testing.assert_array_equal(got.of(label).score(), other.score())
+
+
+def test_a_pair_is_explained_on_one_side(http: httpx.Client, models: dict[str, Any]):
+    answer = explained(http, text=PAIR[0], pair=PAIR[1], explain="second", method="occlusion")
+    got = Explanation.from_dict(answer["explanation"])
+    wanted = Explainer(models["tiny"])(PAIR, explain="second", method="occlusion")
+    np.testing.assert_array_equal(got.score(), wanted.score())
+
+
+def test_progress_is_told_while_queries_are_asked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(watch, "CHUNK", 300)
+    slow = Slow(0.03)
+    with client({"slow": slow.model()}) as http:
+        headers = {"accept": "application/x-ndjson"}
+        order = {"text": "one two three four five six seven eight", "budget": 1500}
+        with http.stream("POST", "/api/explain", json=order, headers=headers) as response:
+            assert response.headers["content-type"].startswith("application/x-ndjson")
+            events = [json.loads(line) for line in response.iter_lines()]
+    *steps, last = events
+    assert {step["event"] for step in steps} == {"progress"}
+    counts = [step["queries"] for step in steps]
+    assert counts == sorted(counts)
+    assert len(set(counts)) >= 3
+    assert last["event"] == "result"
+    assert Explanation.from_dict(last["explanation"]).cost.queries >= counts[-1] > 1
+    assert last["report"] == f"/reports/{last['id']}"
+
+
+def test_an_error_after_the_stream_began_is_its_last_line(http: httpx.Client):
+    headers = {"accept": "application/x-ndjson"}
+    response = http.post("/api/explain", json={"text": TEXT, "target": "sideways"}, headers=headers)
+    last = json.loads(response.text.splitlines()[-1])
+    assert (last["event"], last["status"]) == ("error", 422)
+    assert "no label 'sideways'; choose one of: negative, positive" in last["detail"]
+
+
+def test_a_prediction_is_the_models_own(http: httpx.Client, models: dict[str, Any]):
+    answer = http.post("/api/predict", json={"text": TEXT}).json()
+    wanted: Any = Explainer(models["tiny"]).predict(TEXT)
+    assert dict(zip(answer["labels"], answer["probabilities"], strict=True)) == wanted
+    assert answer["prediction"] == max(wanted, key=wanted.get)
+    assert answer["model"] == "tiny"
+
+
+@pytest.mark.parametrize("words", [False, True])
+def test_what_if_is_asked_by_tokens_not_by_text(http: httpx.Client, models: dict[str, Any], words: bool):
+    model = models["tiny"]
+    tokens = model.tokenize(TEXT).joined() if words else model.tokenize(TEXT)
+    kept = [0, 1, 2, 2, 5, 7]
+    counts = np.bincount(kept, minlength=len(tokens)).tolist()
+    logits = model.logits(tokens, from_rows([kept], len(tokens)))
+    order = {"text": TEXT, "granularity": "words" if words else "positions"}
+    for what in ({"kept": kept}, {"counts": counts}):
+        answer = http.post("/api/predict", json=order | what).json()
+        assert answer["tokens"] == list(tokens.strings)
+        np.testing.assert_array_equal(answer["probabilities"], probabilities(logits, "softmax")[0])
+        assert answer["scores"][1] == pytest.approx(float(logits[0, 1] - logits[0, 0]), abs=1e-12)
+        assert answer["scores"][0] == -answer["scores"][1]
+
+
+def test_what_if_nothing_is_left(http: httpx.Client, models: dict[str, Any]):
+    answer = http.post("/api/predict", json={"text": TEXT, "kept": []}).json()
+    logits = models["tiny"].logits(models["tiny"].tokenize(TEXT), from_rows([[]], len(answer["tokens"])))
+    np.testing.assert_array_equal(answer["probabilities"], probabilities(logits, "softmax")[0])
+
+
+@pytest.mark.parametrize(
+    ("path", "order", "said"),
+    [
+        ("explain", {}, "text: Field required"),
+        ("explain", {"text": " \n"}, "empty or blank"),
+        ("explain", {"text": 5}, "text: Input should be a valid string"),
+        ("explain", {"text": TEXT, "budget": "many"}, "budget: "),
+        ("explain", {"text": TEXT, "budget": 0}, "greater than or equal to 1"),
+        ("explain", {"text": TEXT, "budget": 10**9}, "this server asks at most 20,000"),
+        ("explain", {"text": TEXT, "efort": "fast"}, "efort: Extra inputs are not permitted"),
+        ("explain", {"text": TEXT, "effort": "great"}, "effort: Input should be 'fast', 'balanced' or"),
+        ("explain", {"text": TEXT, "seed": -1}, "seed: "),
+        ("explain", {"text": TEXT, "method": "magic"}, "no method 'magic'; choose one of: attention, "),
+        ("explain", {"text": TEXT, "method": "occlusion", "effort": "fast"}, "has no option 'effort'"),
+        ("explain", {"text": TEXT, "options": {"gamma": 1, "depth": 2}}, "has no option 'depth'"),
+        ("explain", {"text": TEXT, "options": {"granularity": "types"}}, "fields of their own"),
+        (
+            "explain",
+            {"text": TEXT, "method": "slalom_sgd", "options": {"epochs": 10**9}},
+            "options: epochs is 1,0",
+        ),
+        ("explain", {"text": TEXT, "model": "/etc"}, "no model '/etc'; choose one of: tiny, slow"),
+        ("explain", {"text": TEXT, "target": "sideways"}, "no label 'sideways'"),
+        ("explain", {"text": TEXT, "explain": "first"}, "needs a pair of texts"),
+        ("explain", {"text": TEXT, "model": "slow", "method": "gradient"}, "needs the gradients of a torch"),
+        ("predict", {"text": TEXT, "kept": [0], "counts": [1]}, "give one of them"),
+        ("predict", {"text": TEXT, "kept": [99]}, "kept names the position 99, but the text has"),
+        ("predict", {"text": TEXT, "counts": [1, 1]}, "counts has 2 entries, but the text has"),
+        ("predict", {"text": TEXT, "kept": [0] * 70}, "the model takes 64"),
+        ("predict", {"text": TEXT, "counts": [10**7]}, "counts: "),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(http: httpx.Client, path: str, order: dict[str, Any], said: str):
+    assert said in refused(http, f"/api/{path}", **order)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "the request is not JSON"),
+        (b"[]", "the request: "),
+        (b"\xff", ""),
+        (b'{"text": "\\ud800"}', "not valid Unicode"),
+        (b'{"text": "x", "\\ud800": 1}', "unicode string"),
+        (b'{"text": "x", "options": {"gamma": NaN}}', "options: gamma is not a finite number"),
+        (b'{"text": "x", "seed": ' + b"9" * 5000 + b"}", ""),
+        (b"[" * 100_000, ""),
+    ],
+)
+def test_what_is_not_proper_json_is_refused(http: httpx.Client, body: bytes, said: str):
+    response = http.post("/api/explain", content=body, headers={"content-type": "application/json"})
+    assert response.status_code in (400, 422)
+    assert said in response.json()["detail"]
+
+
+def test_methods_that_would_read_files_of_the_server_are_not_there(http: httpx.Client, tmp_path: Any):
+    (tmp_path / "data.csv").write_text("text,label\nfine,1\nawful,0\n")
+    listed = http.get("/api/methods").json()
+    assert {"slalom", "lime", "gradient"} <= {method["name"] for method in listed}
+    assert "labelled data" not in {method["needs"] for method in listed}
+    assert "effort" in next(method for method in listed if method["name"] == "slalom")["options"]
+    data = {"data": str(tmp_path / "data.csv")}
+    assert "no method" in refused(http, "/api/explain", text=TEXT, method="naive_bayes", options=data)
+
+
+def test_models_are_opened_when_asked_for(tmp_path: Any):
+    module, tokenizer = tiny("distilbert", id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1})
+    module.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with client({"mine": str(tmp_path), "gone": str(tmp_path / "nowhere")}) as http:
+        before = http.get("/api/models").json()
+        assert before["default"] == "mine"
+        assert before["models"][0] == {"name": "mine", "loaded": False, "labels": None}
+        assert http.get("/api/models/mine").json()["labels"] == ["no", "yes"]
+        assert http.get("/api/models").json()["models"][0]["loaded"] is True
+        assert http.get("/api/models/other").status_code == 422
+        broken = http.get("/api/models/gone")
+        assert broken.status_code == 500
+        assert "'gone' cannot be opened" in broken.json()["detail"]
+        assert str(tmp_path) not in broken.text
+
+
+def test_an_unexpected_error_tells_nothing_of_the_server(caplog: pytest.LogCaptureFixture):
+    def fails(texts: list[str]) -> Any:
+        if len(texts) > 3:
+            raise KeyError("/home/secret/model.bin")
+        return [[0.0, 1.0]] * len(texts)
+
+    class Broken(type(Slow().model())):
+        def logits(self, tokens: Any, perturbations: Any) -> Any:
+            raise ZeroDivisionError("/home/secret")
+
+    broken = Broken(fails, output="logits", labels=("a", "b"))
+    with client({"function": fails, "broken": broken}) as http:
+        for model, kind in (("function", "KeyError"), ("broken", "ZeroDivisionError")):
+            caplog.clear()
+            detail = refused(http, "/api/explain", 500, text=TEXT, model=model)
+            assert "secret" not in detail
+            assert "Error" not in detail
+            assert kind in caplog.text
+            assert detail.rsplit(" ", 1)[1] in caplog.text
+
+
+def test_the_description_is_valid_and_complete(http: httpx.Client):
+    from fastapi.openapi.models import OpenAPI
+
+    document = http.get("/openapi.json").json()
+    OpenAPI.model_validate(document)
+    asked = {"/api/explain", "/api/predict", "/api/models", "/api/methods", "/healthz", "/reports/{name}"}
+    assert asked <= set(document["paths"])
+    answers = document["paths"]["/api/explain"]["post"]["responses"]
+    assert {"200", "401", "413", "422", "503", "504"} <= set(answers)
+    assert set(answers["200"]["content"]) == {"application/json", "application/x-ndjson"}
+    properties = document["components"]["schemas"]["ExplainRequest"]["properties"]
+    assert all("description" in field for field in properties.values())
+    for page in ("/docs", "/redoc"):
+        assert http.get(page).status_code == 404
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_text_comes_back_as_it_was_and_does_nothing(http: httpx.Client, text: str):
+    answer = explained(http, text=text, model="slow", method="occlusion")
+    assert answer["explanation"]["tokens"]["text"] == text
+    for path in (answer["report"], f"{answer['report']}/fragment"):
+        page = http.get(path)
+        assert page.status_code == 200
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert "<script>alert" not in page.text
+        assert "</style><style>*" not in page.text
+        assert 'x" onmouseover' not in page.text
+
+
+def test_methods_that_look_inside_do_not_disturb_each_other(models: dict[str, Any]):
+    """A gradient method hooks into the embedding layer, which the other requests of the text use too."""
+    model = models["tiny"]
+    wanted = {name: Explainer(model)(TEXT, method=name) for name in ("integrated_gradients", "occlusion")}
+    hooks = sum(len(part._forward_hooks) for part in model.module.modules())
+    found: list[tuple[str, Any]] = []
+    with client({"tiny": model}) as http:
+
+        def ask(name: str) -> None:
+            answer = http.post("/api/explain", json={"text": TEXT, "method": name}).json()
+            found.append((name, Explanation.from_dict(answer["explanation"]).score()))
+
+        threads = [threading.Thread(target=ask, args=(name,)) for name in [*wanted, *wanted, *wanted]]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(found) == 6
+    for name, scores in found:
+        np.testing.assert_array_equal(scores, wanted[name].score())
+    assert sum(len(part._forward_hooks) for part in model.module.modules()) == hooks
+
+
+def test_answers_do_not_depend_on_the_chunks(models: dict[str, Any], monkeypatch: pytest.MonkeyPatch):
+    model = models["tiny"]
+    tokens = model.tokenize(TEXT)
+    rng = np.random.default_rng(0)
+    rows = [rng.choice(len(tokens), size=rng.integers(0, 12)).tolist() for _ in range(300)]
+    queries = from_rows(rows, len(tokens))
+    whole = model.logits(tokens, queries)
+    watcher = Watch(60)
+    chunked = Watched(model, watcher, threading.Lock())
+    monkeypatch.setattr(watch, "CHUNK", 90)
+    asked = [len(rows) for rows in watch._chunks(tokens, queries)]
+    assert sum(asked) == 300
+    assert len(asked) > 8
+    np.testing.assert_allclose(chunked.logits(tokens, queries), whole, atol=1e-6)
+    assert watcher.queries == 300
+    assert chunked.logits(tokens, from_rows([], len(tokens))).shape == (0, 2)
