@@ -1,4 +1,8 @@
-"""Deletion and insertion (maths 6): drop or keep the strongest tokens first, watch the probability."""
+"""Deletion: drop the strongest tokens, watch the probability of the label.
+
+Tokens are ranked by their signed score for the explained label; with 5, 10, … of the lowest kept, in their
+order, dropped rather than masked, AOPC = 1 − the mean probability of the label (maths 6).
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,29 @@ from typing import Literal
 
 import numpy as np
 
+from slalom.evaluate.protocol import Case, NotApplicable
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_rows
 from slalom.tokens import FloatArray
 
-_STEP = 5
+NEEDS = "nothing"
+GOOD = {"aopc": "high"}
+
+STEP = 5
+
+
+def measure(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
+    """Deletion AOPC of the score to rank by, or of the one named."""
+    long_enough(case, step)
+    return {"aopc": deletion(case.ask, case.explanation, score=score, step=step)}
+
+
+def long_enough(case: Case, step: int) -> None:
+    """Refuses a text that has no proper step of the curve."""
+    if len(case.explanation) <= step:
+        raise NotApplicable(f"the text has at most {step} tokens, the first step of the curve")
 
 
 def curve(
@@ -21,7 +41,7 @@ def curve(
     keep: Literal["lowest", "highest"],
     *,
     score: str | None = None,
-    step: int = _STEP,
+    step: int = STEP,
 ) -> FloatArray:
     """Probability of the explained label with step, 2·step, … tokens kept by signed score, in their order."""
     n = len(explanation)
@@ -32,11 +52,11 @@ def curve(
     return choose_target(ask.model, explanation.target, logits[0]).probability(logits)
 
 
-def deletion(ask: Ask, explanation: Explanation, *, score: str | None = None, step: int = _STEP) -> float:
+def deletion(ask: Ask, explanation: Explanation, *, score: str | None = None, step: int = STEP) -> float:
     """Deletion AOPC: 1 − mean probability with the lowest i tokens kept. High is good."""
     return 1.0 - float(curve(ask, explanation, "lowest", score=score, step=step).mean())
 
 
-def insertion(ask: Ask, explanation: Explanation, *, score: str | None = None, step: int = _STEP) -> float:
+def insertion(ask: Ask, explanation: Explanation, *, score: str | None = None, step: int = STEP) -> float:
     """Insertion: 1 − mean probability with the highest i tokens kept. Low is good."""
     return 1.0 - float(curve(ask, explanation, "highest", score=score, step=step).mean())

@@ -1,0 +1,268 @@
+"""`slalom evaluate`: which method's explanations are faithful, on a data set."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slalom.cli import options as o
+from slalom.cli.run import guarded, say, still_libraries
+
+if TYPE_CHECKING:
+    from slalom.data import Dataset
+    from slalom.evaluate.table import Table
+
+DATA, WORK, TWO = "The data", "The work", "What is compared"
+
+
+def _option(panel: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
+
+
+def evaluate(
+    data: Annotated[
+        str,
+        _option(
+            DATA,
+            "--data",
+            metavar="SOURCE",
+            help="A Parquet, CSV or JSON lines file, a name (imdb, yelp, yelp_hat, …) or a hub id.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        _option(o.OUTPUT, "--out", metavar="DIR", help="Where results go; the same command continues there."),
+    ],
+    split: Annotated[
+        str | None,
+        _option(
+            DATA, "--split", metavar="NAME", help="Which split; by default test, else validation, else all."
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        _option(DATA, "--data-dir", metavar="DIR", help="Where named data sets lie; or set SLALOM_DATA."),
+    ] = None,
+    text: Annotated[
+        str | None,
+        _option(DATA, "--text", metavar="COLUMN", help="The column of the text, if it has no usual name."),
+    ] = None,
+    documents: Annotated[
+        int,
+        _option(
+            DATA, "--documents", "-n", min=1, metavar="N", help="How many, drawn by the seed; 50 by default."
+        ),
+    ] = 50,
+    cut: Annotated[
+        int,
+        _option(DATA, "--cut", min=1, metavar="N", help="Explain the first N tokens only; 256 by default."),
+    ] = 256,
+    corpus: Annotated[
+        str | None,
+        _option(
+            DATA,
+            "--corpus",
+            metavar="SOURCE",
+            help="Labelled texts (their train split) to count words in, for Naive Bayes.",
+        ),
+    ] = None,
+    corpus_documents: Annotated[
+        int,
+        _option(DATA, "--corpus-documents", min=2, metavar="N", help="How many of them; 2000 by default."),
+    ] = 2000,
+    model: o.Model = None,
+    device: o.Device = None,
+    methods: Annotated[
+        str | None,
+        _option(
+            TWO,
+            "--methods",
+            metavar="A,B,…",
+            help="Methods, with options as lime:budget=500 or slalom:score=importance; by default all.",
+        ),
+    ] = None,
+    protocols: Annotated[
+        str | None,
+        _option(
+            TWO,
+            "--protocols",
+            metavar="A,B,…",
+            help="Protocols, with options as deletion:step=1; by default those that explain texts once.",
+        ),
+    ] = None,
+    target: o.Target = None,
+    budget: o.Budget = "auto",
+    seed: o.Seed = 0,
+    workers: Annotated[
+        int, _option(WORK, "--workers", "-w", min=1, help="Processes that share the documents; 1 by default.")
+    ] = 1,
+    fresh: Annotated[
+        bool, _option(WORK, "--fresh", help="Begin again, and drop what the directory holds of another run.")
+    ] = False,
+    figures: Annotated[
+        bool, _option(o.OUTPUT, "--figures/--no-figures", help="Draw figures, or not.")
+    ] = True,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Judge explanation methods on a data set: a table with standard errors, and figures.
+
+    Every method explains the same documents, every protocol judges every explanation (docs/evaluation.md).
+    A run that was interrupted or killed continues with the same command; finished documents are not repeated.
+
+    Examples:
+
+        slalom evaluate --data reviews.csv --out results
+
+        slalom evaluate -m ./my-model --data yelp_hat --methods slalom,lime:budget=500,random -n 100 --out hat
+
+        slalom evaluate -m ./my-model --data imdb --protocols deletion,removals --workers 4 --out imdb
+    """
+    with guarded(quiet):
+        still_libraries()
+        chosen, judges = _names(methods), _names(protocols)
+        _check_early(chosen, judges, figures)
+        found = _read(data, split, ("test", "validation"), data_dir, documents, seed, text)
+        labelled = None
+        if corpus is not None:
+            labelled = _read(corpus, None, ("train",), data_dir, corpus_documents, seed, text)
+        with _progress(quiet) as report, _kept(out):
+            from slalom.api import Explainer
+            from slalom.evaluate.run import evaluate as run
+
+            results = run(
+                Explainer(model, device=device),
+                found,
+                chosen,
+                judges,
+                out,
+                target=target,
+                budget=budget if budget == "auto" else int(budget),
+                seed=seed,
+                cut=cut,
+                corpus=labelled,
+                source=found.name if found.split is None else f"{found.name} ({found.split})",
+                workers=workers,
+                fresh=fresh,
+                progress=report,
+            )
+        from slalom.evaluate.report import write_report
+        from slalom.evaluate.table import Table
+
+        table = Table(results)
+        write_report(table, out, command=f"slalom {shlex.join(sys.argv[1:])}", figures=figures)
+        _deliver(table, out, json, quiet)
+
+
+def _names(given: str | None) -> list[str] | None:
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+
+
+def _check_early(methods: list[str] | None, protocols: list[str] | None, figures: bool) -> None:
+    """A wrong name or a missing package need not wait for the model to load."""
+    from slalom.evaluate import variants
+    from slalom.evaluate.figures import check_matplotlib
+    from slalom.evaluate.results import check_pyarrow
+
+    check_pyarrow()
+    if figures:
+        check_matplotlib()
+    if methods is not None:
+        variants.methods(methods)
+    if protocols is not None:
+        variants.protocols(protocols)
+
+
+def _read(
+    source: str,
+    split: str | None,
+    preferred: tuple[str, ...],
+    data_dir: Path | None,
+    limit: int,
+    seed: int,
+    text: str | None,
+) -> Dataset:
+    from slalom.data import read, splits
+
+    if split is None:
+        there = splits(source, data_dir=data_dir)
+        split = next((name for name in preferred if name in there), None)
+    found = read(source, split=split, text=text, limit=limit, seed=seed, data_dir=data_dir, on_bad="skip")
+    for reason, count in found.skipped.items():
+        say(f"{found.name}: {count} rows left out: {reason}")
+    return found
+
+
+@contextmanager
+def _kept(out: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"finished documents are kept in {out}; the same command continues there")
+        raise
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
+    """A bar on stderr; nothing unless a person is watching."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("loading the model …", total=None)
+
+        def report(done: int, total: int, what: str) -> None:
+            bar.update(task, total=total, completed=done, description=what or "explaining …")
+
+        yield report
+
+
+def _deliver(table: Table, out: Path, json: bool, quiet: bool) -> None:
+    from slalom.evaluate.report import document
+    from slalom.files import to_json
+
+    if json:
+        typer.echo(to_json(document(table)))
+    else:
+        _show(table)
+    if not quiet:
+        say(f"wrote {out / 'table.md'} and the tables and figures beside it")
+    if not table.cells:
+        from slalom.errors import SlalomError
+
+        reasons = dict.fromkeys(row.reason for row in table.results.measurements if row.reason)
+        raise SlalomError(f"nothing could be measured: {'; '.join(list(map(str, reasons))[:3])}")
+
+
+def _show(table: Table) -> None:
+    """The summary on the terminal: means, the best or tied in bold."""
+    from rich.console import Console
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    from slalom.evaluate.table import figure
+
+    grid = Grid(box=None, padding=(0, 1, 0, 0), header_style="")
+    grid.add_column("method", overflow="fold", vertical="bottom")
+    for head in (*map(table.head, table.main), "queries"):
+        grid.add_column(head.replace("_", " ").replace(" ", "\n").replace("\n↑", " ↑").replace("\n↓", " ↓"))
+    for method in table.results.methods:
+        row: list[Text | str] = [method]
+        for number in table.main:
+            cell = table.cells[number].get(method)
+            style = "bold" if table.leads(number, method) else ""
+            row.append("–" if cell is None else Text(figure(cell.mean), style))
+        cost = table.costs.get(method)
+        grid.add_row(*row, f"{cost['queries'].mean:,.0f}" if cost else "–")
+    Console(markup=False).print(grid)

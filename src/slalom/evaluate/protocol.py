@@ -1,0 +1,90 @@
+"""What every protocol is given, and what it says where it does not apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from slalom.data.document import Document
+from slalom.errors import SlalomError
+from slalom.explanation import Explanation
+from slalom.models.ask import Ask
+from slalom.surrogate import Slalom
+
+if TYPE_CHECKING:
+    from slalom.api import Explainer
+    from slalom.evaluate.label_counts import LabelCounts
+
+Needs = Literal["nothing", "rationale", "label counts", "planted", "repeats", "weights"]
+"""What a protocol needs beside a text, its model and an explanation.
+
+"rationale": human maps in the document; "label counts": `Case.corpus`; "planted": `Case.planted`;
+"repeats": explains the text again with the same method, several times; "weights": as "repeats", and the
+model must be a torch module whose weights can be copied.
+"""
+
+Measure = Callable[..., dict[str, float]]
+"""measure(case, **options): finite numbers by name; every name is a key of the module's GOOD."""
+
+
+class NotApplicable(SlalomError):  # noqa: N818 - nothing went wrong
+    """A protocol has nothing to say about this case; the message is the reason, the same for like cases."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One explanation of one document, to be judged."""
+
+    ask: Ask
+    """Of the tokens that were explained; one for all methods of a text, so that nothing is asked twice."""
+    explanation: Explanation
+    document: Document
+    explain: Callable[..., Explanation]
+    """The same method on the same text and target again; takes overrides by name: whatever an `Explainer`
+    takes when it is called (seed, budget, target …), and `text` and `model` (a `Model`)."""
+    corpus: LabelCounts | None = None
+    """How often every token stands in texts of every label, for agreement with Naive Bayes."""
+    planted: Slalom | None = field(default=None, repr=False)
+    """The truth over the positions of this text and for the explained target, where the model was planted."""
+    seed: int = 0
+
+
+def again(explainer: Explainer, document: Document, **call: Any) -> Callable[..., Explanation]:
+    """A function that explains the document with `call`, and with what it is given instead.
+
+    It takes whatever an `Explainer` takes when it is called, and `text` and `model` (a `Model`).
+    """
+    from slalom.api import Explainer
+
+    def explain(*, model: Any = None, text: Any = None, **overrides: Any) -> Explanation:
+        chosen = explainer if model is None else Explainer(model)
+        return chosen(document.text if text is None else text, **{**call, **overrides})
+
+    return explain
+
+
+def make_case(
+    explainer: Explainer,
+    document: Document,
+    *,
+    ask: Ask | None = None,
+    corpus: LabelCounts | None = None,
+    planted: Slalom | None = None,
+    **call: Any,
+) -> Case:
+    """Explain a document and make it a case; `call` is what an `Explainer` takes when it is called.
+
+    `ask` is that of an earlier case of the same document and granularity: what it has asked is remembered.
+    """
+    explanation = again(explainer, document, **call)()
+    fixed: Mapping[str, Any] = {**call, "target": explanation.target}
+    return Case(
+        ask=Ask(explainer.model, explanation.tokens) if ask is None else ask,
+        explanation=explanation,
+        document=document,
+        explain=again(explainer, document, **fixed),
+        corpus=corpus,
+        planted=planted,
+        seed=call.get("seed", 0),
+    )

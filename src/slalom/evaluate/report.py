@@ -1,0 +1,81 @@
+"""The files that tell a reader what an evaluation found."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from slalom.evaluate.figures import draw
+from slalom.evaluate.results import write_parquet
+from slalom.evaluate.store import TABLE
+from slalom.evaluate.table import Table, missing, report
+from slalom.files import plain, write_text
+
+COMPARISONS = "comparisons.parquet"
+
+
+def write_report(
+    table: Table, out: str | os.PathLike[str], *, command: str | None = None, figures: bool = True
+) -> list[Path]:
+    """Write table.md, comparisons.parquet and the figures into a directory; the paths of the files.
+
+    command: the command line that made the results, to stand in the report.
+    """
+    folder = Path(out)
+    columns: dict[str, type] = {"protocol": str, "number": str, "leader": str, "method": str}
+    columns |= {"difference": float, "low": float, "high": float, "p": float, "n": int}
+    write_parquet(folder / COMPARISONS, columns, comparisons(table))
+    write_text(folder / TABLE, report(table, command))
+    return [folder / TABLE, folder / COMPARISONS, *(draw(table, folder) if figures else [])]
+
+
+def comparisons(table: Table) -> list[dict[str, Any]]:
+    """The leader of every number against each other method: the difference, its interval, p by Holm."""
+    return [
+        {"protocol": protocol, "number": number, "leader": standing.leader, "method": method}
+        | asdict(difference)
+        for (protocol, number), standing in table.standings.items()
+        for method, difference in standing.differences.items()
+    ]
+
+
+def document(table: Table) -> dict[str, Any]:
+    """The whole report as one JSON document."""
+    results = table.results
+    numbers = [
+        {
+            "protocol": number[0],
+            "number": number[1],
+            "good": results.numbers[number],
+            "methods": {
+                method: asdict(cell) | {"best_or_tied": table.leads(number, method)}
+                for method, cell in cells.items()
+            },
+        }
+        for number, cells in table.cells.items()
+    ]
+    gone = [
+        {
+            "status": status,
+            "protocol": protocol or None,
+            "method": method,
+            "reason": reason,
+            "documents": count,
+        }
+        for (status, protocol, method, reason), count in missing(results).items()
+    ]
+    costs = {method: {name: cell.mean for name, cell in cost.items()} for method, cost in table.costs.items()}
+    return plain(
+        {
+            "format": "slalom-evaluation-report",
+            "version": 1,
+            "settings": results.settings,
+            "documents": len(results.finished),
+            "seconds": results.wall,
+            "numbers": numbers,
+            "cost": costs,
+            "skipped_and_failed": gone,
+        }
+    )

@@ -1,0 +1,106 @@
+"""What takes part in an evaluation: methods and protocols with their options, written NAME:KEY=VALUE:…"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from slalom import evaluate, explainers
+from slalom.errors import InputError
+
+_CALL = ("budget", "seed", "granularity")
+"""What an `Explainer` takes for every method; the rest are options of a method."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A method with its options, and which of its scores is judged (None: the one it ranks by)."""
+
+    label: str
+    method: str
+    call: Mapping[str, Any]
+    score: str | None = None
+
+    @property
+    def same(self) -> str:
+        """Equal for variants that judge different scores of one and the same explanation."""
+        return f"{self.method} {sorted((key, repr(value)) for key, value in self.call.items())}"
+
+
+def method(spec: str) -> Variant:
+    """A method as written on the command line: `slalom`, `lime:budget=500`, `slalom:score=importance`."""
+    name, given = _split(spec)
+    own = {key: value for key, value in given.items() if key not in (*_CALL, "score")}
+    explainers.check_options(name, own)
+    score = given.pop("score", None)
+    return Variant(spec.strip(), name, given, None if score is None else str(score))
+
+
+def methods(specs: Iterable[str]) -> tuple[Variant, ...]:
+    """Several methods; each stands for one row of the table."""
+    found = tuple(method(spec) for spec in dict.fromkeys(spec.strip() for spec in specs))
+    if not found:
+        raise InputError(f"no methods to evaluate; choose some of: {', '.join(explainers.names())}")
+    return found
+
+
+def every_method(*, inside: bool, labelled: bool) -> list[str]:
+    """The names of all methods that a model allows, SLALOM first.
+
+    inside: the model is a torch module, so that gradients and attention weights can be read. labelled:
+    there are labelled texts.
+    """
+    allowed = {"logits": True, "gradients": inside, "attentions": inside, "labelled data": labelled}
+    found = (name for name, about in explainers.methods().items() if allowed[about.needs])
+    return sorted(found, key=lambda name: (not name.startswith("slalom"), name))
+
+
+def protocols(specs: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Protocols as written on the command line (`deletion`, `deletion:step=1`): their options by name."""
+    found: dict[str, dict[str, Any]] = {}
+    for spec in specs:
+        name, given = _split(spec)
+        known = evaluate.options(name)
+        strange = [key for key in given if key not in known]
+        if strange:
+            have = f"its options are: {', '.join(known)}" if known else "it has no options"
+            raise InputError(f"the protocol {name!r} has no option {strange[0]!r}; {have}")
+        if name in found:
+            raise InputError(f"the protocol {name!r} is named twice")
+        found[name] = given
+    if not found:
+        raise InputError(f"no protocols to judge by; choose some of: {', '.join(evaluate.names())}")
+    return found
+
+
+def every_protocol(*, rationales: bool, labelled: bool) -> list[str]:
+    """The names of the protocols that apply and do not explain every text again and again.
+
+    Cost is not among them: it is counted for every explanation anyway.
+    """
+    allowed = {"nothing": True, "rationale": rationales, "label counts": labelled}
+    known = evaluate.protocols().items()
+    return [name for name, about in known if allowed.get(about.needs, False) and name != "cost"]
+
+
+def _split(spec: str) -> tuple[str, dict[str, Any]]:
+    name, *parts = spec.strip().split(":")
+    given: dict[str, Any] = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals or not key.isidentifier():
+            raise InputError(f"{spec!r} cannot be read at {part!r}; write NAME:KEY=VALUE:KEY=VALUE")
+        if key in given:
+            raise InputError(f"{spec!r} gives {key!r} twice")
+        given[key] = _value(value)
+    return name, given
+
+
+def _value(given: str) -> Any:
+    """Numbers, true, false and null as JSON has them; anything else is a string."""
+    try:
+        return json.loads(given)
+    except ValueError:
+        return given

@@ -1,0 +1,50 @@
+"""Deletion and insertion as protocols on the planted transformer, beside a computation of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted_cases import TEXT, planted_case, planted_output, truthful
+from scipy.special import expit
+
+from slalom.evaluate import deletion, insertion
+from slalom.evaluate.protocol import NotApplicable
+
+
+def by_hand(scores: np.ndarray, highest: bool, step: int = 5) -> float:
+    ranked = sorted(range(len(scores)), key=lambda i: (-scores[i], i))
+    total, count = 0.0, 0
+    for size in range(step, len(scores), step):
+        kept = ranked[:size] if highest else ranked[-size:]
+        total += float(expit(planted_output(np.array(sorted(kept)))))
+        count += 1
+    return 1.0 - total / count
+
+
+def test_both_agree_with_the_formula_for_every_score():
+    case = planted_case()
+    case = replace(case, explanation=truthful(case))
+    for name, scores in case.explanation.scores.items():
+        assert deletion.measure(case, score=name)["aopc"] == pytest.approx(by_hand(scores, False), abs=1e-9)
+        assert insertion.measure(case, score=name)["aopc"] == pytest.approx(by_hand(scores, True), abs=1e-9)
+    default = by_hand(case.explanation.linear, False)
+    assert deletion.measure(case)["aopc"] == pytest.approx(default, abs=1e-9)
+    assert deletion.measure(case, step=3)["aopc"] == pytest.approx(
+        by_hand(case.explanation.linear, False, 3), abs=1e-9
+    )
+
+
+def test_the_probability_is_that_of_the_explained_label():
+    case = planted_case()
+    other = replace(case, explanation=replace(case.explanation, target=case.explanation.labels[0]))
+    found = deletion.measure(other)["aopc"]
+    assert found == pytest.approx(1.0 - deletion.measure(case)["aopc"], abs=1e-9)
+
+
+@pytest.mark.parametrize("protocol", [deletion, insertion])
+def test_a_text_of_one_step_is_not_judged(protocol):
+    with pytest.raises(NotApplicable, match="at most 5 tokens"):
+        protocol.measure(planted_case(text=" ".join(TEXT.split()[:5])))
+    assert protocol.measure(planted_case(text=" ".join(TEXT.split()[:6])))
