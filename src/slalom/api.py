@@ -6,24 +6,29 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from numbers import Integral
 from typing import Any, Literal, get_args, overload
 
 from slalom.errors import InputError
-from slalom.explainers import check_options, load, options
+from slalom.explainers import check_options, load, options, together
 from slalom.explanation import Cost, Explanation
 from slalom.models import Output, open_model
 from slalom.models.ask import Ask
+from slalom.models.engines import EngineName
 from slalom.models.protocol import Model, Text
 from slalom.models.target import choose_target, probabilities
 from slalom.models.texts import check_text
+from slalom.models.together import together as side_by_side
 from slalom.tokens import Tokens
 
 Granularity = Literal["positions", "types", "words"]
 Side = Literal["both", "first", "second"]
 Progress = Callable[[int], None]
+
+_AT_ONCE = 16
+"""Texts of a list whose queries share batches; more fill batches no better and hold more memory."""
 
 
 class Explainer:
@@ -31,7 +36,8 @@ class Explainer:
 
     `model` is a transformers model (with `tokenizer`), a pipeline, a directory or hub id, a function
     over texts, or None for the small sentiment model that comes with this package. `output`, `labels`
-    and `device` say what cannot be seen from it; docs/models.md has the table.
+    and `device` say what cannot be seen from it; docs/models.md has the table. `engine` makes its forward
+    passes cheaper; docs/engines.md says which one to choose.
     """
 
     def __init__(
@@ -43,9 +49,18 @@ class Explainer:
         labels: Sequence[str] | None = None,
         device: str | None = None,
         batch_tokens: int | None = None,
+        engine: EngineName | None = None,
+        engine_tolerance: float | None = None,
     ):
         self.model: Model = open_model(
-            model, tokenizer, output=output, labels=labels, device=device, batch_tokens=batch_tokens
+            model,
+            tokenizer,
+            output=output,
+            labels=labels,
+            device=device,
+            batch_tokens=batch_tokens,
+            engine=engine,
+            engine_tolerance=engine_tolerance,
         )
 
     @property
@@ -106,7 +121,7 @@ class Explainer:
             options,
         )
         if isinstance(text, list):
-            return [_explain(self.model, one, order) for one in _each(text, explain)]
+            return _explain_all(self.model, _each(text, explain), order)
         return _explain(self.model, text, order)
 
 
@@ -119,6 +134,8 @@ def explain(
     labels: Sequence[str] | None = None,
     device: str | None = None,
     batch_tokens: int | None = None,
+    engine: EngineName | None = None,
+    engine_tolerance: float | None = None,
     **call: Any,
 ) -> Any:
     """Explain a text in one call; `call` takes what an `Explainer` takes when it is called.
@@ -126,7 +143,14 @@ def explain(
     Without a model, the bundled one is used; it is loaded once per process. To explain several texts
     with a model of your own, make an `Explainer` and keep it.
     """
-    access = {"output": output, "labels": labels, "device": device, "batch_tokens": batch_tokens}
+    access: dict[str, Any] = {
+        "output": output,
+        "labels": labels,
+        "device": device,
+        "batch_tokens": batch_tokens,
+        "engine": engine,
+        "engine_tolerance": engine_tolerance,
+    }
     if all(given is None for given in (model, tokenizer, *access.values())):
         return _bundled()(text, **call)
     return Explainer(model, tokenizer, **access)(text, **call)
@@ -174,8 +198,19 @@ class Order:
         return {"budget": self.budget, "seed": self.seed, **kind, **self.options}
 
 
+def _explain_all(model: Model, texts: list[Text], order: Order) -> list[Explanation]:
+    if not together(order.method):
+        return [_explain(model, text, order) for text in texts]
+    found: list[Explanation] = []
+    for start in range(0, len(texts), _AT_ONCE):
+        jobs = [partial(_explain, text=text, order=order) for text in texts[start : start + _AT_ONCE]]
+        found += side_by_side(model, jobs)
+    return found
+
+
 def _explain(model: Model, text: Text, order: Order) -> Explanation:
-    start = time.perf_counter()
+    clock = getattr(model, "clock", time.perf_counter)
+    start = clock()
     check_text(text, order.side)
     tokens = _some(model.tokenize(text, order.side))
     if order.granularity == "words":
@@ -186,7 +221,7 @@ def _explain(model: Model, text: Text, order: Order) -> Explanation:
     others = [label for label in range(len(model.labels)) if order.every_class and label != target.index]
     results = [run(ask, replace(target, index=i), **order.method_options) for i in (target.index, *others)]
     # The classes share their queries, so each of them cost what all of them cost together.
-    seconds = time.perf_counter() - start
+    seconds = clock() - start
     chosen, *rest = [_completed(result, ask, order, seconds) for result in results]
     cut = _cut_note(tokens, isinstance(text, tuple))
     notes = chosen.notes if cut is None else (*chosen.notes, cut)
@@ -205,6 +240,9 @@ def _completed(explanation: Explanation, ask: Ask, order: Order, seconds: float)
         "model": ask.model.name,
         "versions": _versions(),
     }
+    report = getattr(ask.model, "engine_report", None)
+    if report is not None:
+        settings["engine"] = report
     return replace(explanation, cost=replace(cost, seconds=seconds), settings=settings)
 
 

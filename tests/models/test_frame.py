@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slalom.errors import InputError, ModelError
-from slalom.models.batches import OutOfMemory, answer, groups
+from slalom.models.batches import OutOfMemory, Pace, answer, groups
 from slalom.models.frame import Frame, assemble
 from slalom.perturb import Perturbations, from_rows
 from slalom.tokens import Tokens
@@ -85,7 +85,7 @@ def test_every_query_gets_its_own_answer_and_no_sequence_is_asked_twice(
         weights = np.arange(1, ids.shape[1] + 1)
         return np.stack([ids @ weights, types @ weights**2], axis=1).astype(float)
 
-    answers = answer(assemble(tokens, queries), call, budget, rows)
+    answers = answer(assemble(tokens, queries), call, Pace(budget), rows)
     expected = [
         [
             sum((i + 1) * v for i, v in enumerate(ids)),
@@ -116,7 +116,7 @@ def test_a_batch_that_does_not_fit_is_halved_from_there_on():
 
     answers = answer(assemble(tokens, from_rows([[i] for i in range(20)], 20)), call)
     np.testing.assert_array_equal(answers[:, 0], np.arange(20))
-    assert sizes == [20, 10, 5, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2]
+    assert sizes == [20, 10, 5, *[2] * 10]
 
 
 def test_a_single_sequence_that_does_not_fit_is_an_error():
@@ -162,3 +162,35 @@ def test_a_thousand_short_queries_cost_milliseconds_without_the_model():
         return time.process_time() - start
 
     assert min(once() for _ in range(10)) < 0.02  # about 1 ms; the bound allows for slow machines
+
+
+def test_batches_are_equal_parts():
+    tokens = make_tokens([(i,) for i in range(9)], [0] * 9, [[7], [], []])
+    sizes: list[int] = []
+
+    def call(ids: Any, types: Any) -> Any:
+        sizes.append(len(ids))
+        return ids[:, 1:2].astype(float)
+
+    answer(assemble(tokens, from_rows([[i] for i in range(9)], 9)), call, Pace(16))
+    assert sizes == [5, 4]
+
+
+@pytest.mark.parametrize(
+    ("per_token", "expected"), [({4096: 1.0, 8192: 0.5, 16384: 0.49}, 8192), ({4096: 1.0, 8192: 1.0}, 4096)]
+)
+def test_batches_grow_as_long_as_that_pays(per_token: dict[int, float], expected: int):
+    pace = Pace()
+    for _ in range(9):
+        pace.saw(10, 99.0)  # a small batch says nothing about large ones
+        pace.saw(pace.tokens, pace.tokens * per_token[pace.tokens])
+    assert pace.tokens == expected
+
+
+def test_a_size_that_did_not_fit_or_was_given_stays():
+    tight, given = Pace(), Pace(100)
+    tight.too_large(64)
+    for pace in (tight, given):
+        for _ in range(9):
+            pace.saw(pace.tokens, 1e-9)
+    assert (tight.tokens, given.tokens) == (64, 100)

@@ -8,10 +8,16 @@ from typing import Annotated
 import typer
 
 from slalom.cli.compare import compare
+from slalom.cli.evaluate import evaluate
 from slalom.cli.explain import explain
+from slalom.cli.explain_corpus import explain_corpus
+from slalom.cli.global_ import global_
 from slalom.cli.methods import methods
 from slalom.cli.run import INTERRUPTED
+from slalom.cli.serve import serve
 from slalom.cli.show import show
+from slalom.cli.summarize import summarize
+from slalom.cli.train import train
 
 app = typer.Typer(
     name="slalom",
@@ -21,8 +27,14 @@ app = typer.Typer(
 )
 app.command()(explain)
 app.command()(compare)
+app.command()(evaluate)
+app.command()(explain_corpus)
+app.command("global")(global_)
 app.command()(methods)
+app.command()(serve)
 app.command()(show)
+app.command()(summarize)
+app.command()(train)
 
 
 def _version(wanted: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slalom.cli import options as o
-from slalom.cli.explain import _read, _source
+from slalom.cli.given import read_given, text_source
 from slalom.cli.output import check_json, check_paths
 from slalom.cli.run import guarded, progress, say, still_libraries
 
@@ -23,6 +23,8 @@ def compare(
     side: o.Side = None,
     model: o.Model = None,
     device: o.Device = None,
+    engine: o.Engine = None,
+    engine_tolerance: o.EngineTolerance = None,
     target: o.Target = None,
     methods: Annotated[
         str | None,
@@ -72,10 +74,10 @@ def compare(
     if side is not None and pair is None:
         raise typer.BadParameter("--side needs a second text: --pair TEXT2")
     chosen = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
-    source = _source(text, file)
+    source = text_source(text, file)
     with guarded(quiet):
         check_paths(html)
-        given = _read(source, text)
+        given = read_given(source, text)
         still_libraries()
         with progress(quiet) as report:
             from slalom.api import Explainer
@@ -85,7 +87,12 @@ def compare(
             for name in chosen or ():
                 load(name)  # a wrong name need not wait for the model to load
             comparison = run(
-                Explainer(model, device=device),
+                Explainer(
+                    model,
+                    device=device,
+                    engine=engine.value if engine else None,
+                    engine_tolerance=engine_tolerance,
+                ),
                 given if pair is None else (given, pair),
                 chosen,
                 data=data,

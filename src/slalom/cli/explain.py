@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json as json_text
-import sys
-from pathlib import Path
 from typing import Any
 
 import typer
 
 from slalom.cli import options as o
+from slalom.cli.given import read_given, text_source
 from slalom.cli.output import check_json, check_paths, deliver
 from slalom.cli.run import guarded, progress, still_libraries
 
@@ -24,6 +23,8 @@ def explain(
     side: o.Side = None,
     model: o.Model = None,
     device: o.Device = None,
+    engine: o.Engine = None,
+    engine_tolerance: o.EngineTolerance = None,
     target: o.Target = None,
     every_class: o.EveryClass = False,
     method: o.Method = "slalom",
@@ -55,17 +56,23 @@ def explain(
     if side is not None and pair is None:
         raise typer.BadParameter("--side needs a second text: --pair TEXT2")
     method_options = _method_options(option or [], effort)
-    source = _source(text, file)
+    source = text_source(text, file)
     with guarded(quiet):
         check_paths(html, save)
-        given = _read(source, text)
+        given = read_given(source, text)
         still_libraries()
         with progress(quiet) as report:
             from slalom.api import Explainer
             from slalom.explainers import check_options
 
             check_options(method, method_options)  # a wrong name need not wait for the model to load
-            explanation = Explainer(model, device=device)(
+            explainer = Explainer(
+                model,
+                device=device,
+                engine=engine.value if engine else None,
+                engine_tolerance=engine_tolerance,
+            )
+            explanation = explainer(
                 given if pair is None else (given, pair),
                 target=target,
                 method=method,
@@ -78,26 +85,6 @@ def explain(
                 **method_options,
             )
         deliver(explanation, json=json, html=html, save=save, every_token=every_token, quiet=quiet)
-
-
-def _source(text: str | None, file: Path | None) -> Path | None:
-    """The file to read, `-` for standard input, None where the text was given."""
-    if text is not None and file is not None:
-        raise typer.BadParameter("give TEXT or --file, not both")
-    if file is not None or text not in (None, "-"):
-        return file
-    if text is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise typer.BadParameter("give TEXT, --file FILE, or a text on standard input")
-    return Path("-")
-
-
-def _read(source: Path | None, text: str | None) -> str:
-    from slalom.files import decode, read_text
-
-    if source is None:
-        return text or ""
-    read = decode(sys.stdin.buffer.read(), "standard input") if source == Path("-") else read_text(source)
-    return read.rstrip("\r\n")
 
 
 def _method_options(given: list[str], effort: o.EffortName | None) -> dict[str, Any]:

@@ -23,6 +23,16 @@ class SideName(StrEnum):
     second = "second"
 
 
+class EngineChoice(StrEnum):
+    eager = "eager"
+    compile = "compile"
+    onnx = "onnx"
+    openvino = "openvino"
+    openvino_int8 = "openvino-int8"
+    autocast = "autocast"
+    bf16 = "bf16"
+
+
 def _option(panel: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
 
@@ -69,6 +79,19 @@ Model = Annotated[
 ]
 Device = Annotated[
     str | None, _option(MODEL, "--device", help="Where to run the model: cpu, cuda, cuda:1, …")
+]
+Engine = Annotated[
+    EngineChoice | None,
+    _option(MODEL, "--engine", help="What computes the forward passes; by default torch itself (eager)."),
+]
+EngineTolerance = Annotated[
+    float | None,
+    _option(
+        MODEL,
+        "--engine-tolerance",
+        metavar="SHARE",
+        help="How far an engine may deviate from the model, as a share of the spread of its logits.",
+    ),
 ]
 
 Target = Annotated[

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from slalom.errors import InputError, ModelError
+from slalom.models.engines import EngineName, check_engine
 from slalom.models.protocol import Model, Text
 from slalom.models.reading import Output, check_output
 
@@ -23,6 +24,8 @@ def open_model(
     labels: Sequence[str] | None = None,
     device: str | None = None,
     batch_tokens: int | None = None,
+    engine: EngineName | None = None,
+    engine_tolerance: float | None = None,
 ) -> Model:
     """A model to explain, from whatever there is:
 
@@ -35,12 +38,21 @@ def open_model(
     `output` says what the model's numbers are where that is not to be guessed: "logits" of exclusive
     classes, "log_odds" of a single class, "probabilities", or "multilabel" (a logit for each independent
     label). `labels` names the classes. `device` is where a loaded model goes; a model that is given
-    stays where it is. `batch_tokens` bounds the tokens of one batch (4096 by default for modules).
+    stays where it is. `batch_tokens` bounds the tokens of a batch (tuned by default).
+    `engine` computes the forward passes of a module another way (docs/engines.md), and is refused where it
+    deviates from the module by more than the share `engine_tolerance` of the spread of its logits.
     """
     check_output(output)
+    check_engine(engine, engine_tolerance)
     if batch_tokens is not None and batch_tokens < 1:
         raise InputError(f"batch_tokens must be at least 1; got {batch_tokens}")
-    options = {"output": output, "labels": labels, "batch_tokens": batch_tokens}
+    options = {
+        "output": output,
+        "labels": labels,
+        "batch_tokens": batch_tokens,
+        "engine": engine,
+        "engine_tolerance": engine_tolerance,
+    }
     if model is None or isinstance(model, (str, Path)):
         return _from_files(bundled() if model is None else model, tokenizer, device, options)
     if device is not None:
@@ -87,6 +99,9 @@ def _from_module(module: Any, tokenizer: Any, options: dict[str, Any]) -> Model:
 def _from_function(function: Callable[..., Any], tokenizer: Any, options: dict[str, Any]) -> Model:
     from slalom.models.function import FunctionModel
 
+    engine, _ = options.pop("engine"), options.pop("engine_tolerance")
+    if engine not in (None, "eager"):
+        raise InputError(f"engine={engine!r} is for torch modules; a function is called as it is")
     return FunctionModel(function, _tokenizer(tokenizer), **options)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -12,6 +13,12 @@ from slalom.models.frame import Sequences
 from slalom.tokens import FloatArray, IntArray
 
 BATCH_TOKENS = 4096
+"""Tokens of a batch to begin with."""
+_MOST_TOKENS = 2**17
+_WORTH = 1.1
+"""Batches grow if the larger ones answer this much faster; below that the smaller ones save memory."""
+_LOOKS = 2
+"""Full batches of a size that are timed before it is judged; the first of all also warms the model up."""
 
 Call = Callable[[IntArray, IntArray], FloatArray]
 """(B, L) ids and token types → (B, k) answers."""
@@ -19,6 +26,39 @@ Call = Callable[[IntArray, IntArray], FloatArray]
 
 class OutOfMemory(ModelError):  # noqa: N818 - a signal between two modules, seen outside as a ModelError
     """A batch did not fit the model's memory."""
+
+
+class Pace:
+    """How many tokens a batch of one model holds.
+
+    Where it is not given, it is tuned on work that is to be done anyway: batches are doubled as long as that
+    pays, and halved for good where one does not fit the memory.
+    """
+
+    def __init__(self, tokens: int | None = None):
+        self.tokens = tokens or BATCH_TOKENS
+        self._settled = tokens is not None
+        self._seconds: list[float] = []
+        self._best = float("inf")
+
+    def saw(self, tokens: int, seconds: float) -> None:
+        """A batch of this many tokens took this long."""
+        if self._settled or tokens <= 0.9 * self.tokens:
+            return
+        self._seconds.append(seconds / tokens)
+        if len(self._seconds) < _LOOKS:
+            return
+        fastest, self._seconds = min(self._seconds), []
+        if fastest * _WORTH > self._best:
+            self.tokens //= 2
+            self._settled = True
+        else:
+            self._best, self.tokens = fastest, 2 * self.tokens
+            self._settled = self.tokens > _MOST_TOKENS
+
+    def too_large(self, fits: int) -> None:
+        """A batch was too large for the memory; `fits` tokens may fit."""
+        self.tokens, self._settled = fits, True
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +93,16 @@ def _distinct(matrix: IntArray) -> tuple[IntArray, IntArray]:
     return first, inverse
 
 
-def answer(
-    sequences: Sequences, call: Call, tokens: int | None = None, rows: int | None = None
-) -> FloatArray:
+def answer(sequences: Sequences, call: Call, pace: Pace | None = None, rows: int | None = None) -> FloatArray:
     """(N, k) answers in the order of the sequences.
 
-    A batch holds at most `tokens` ids and `rows` sequences, but at least one sequence. Where a batch is
-    too large for the memory, batches are halved from there on.
+    A batch holds at most as many ids as `pace` says and `rows` sequences, but at least one. Where one
+    is too large for the memory, batches are halved from there on.
     """
-    budget = tokens or BATCH_TOKENS
+    pace = pace or Pace()
     result = np.zeros((0, 0))
     for group in groups(sequences):
-        answers, budget = _answer_group(group, call, budget, rows or len(sequences))
+        answers = _answer_group(group, call, pace, rows or len(sequences))
         if result.size == 0:
             result = np.empty((len(sequences), answers.shape[1]))
         if answers.shape[1] != result.shape[1]:
@@ -73,20 +111,22 @@ def answer(
     return result
 
 
-def _answer_group(group: Group, call: Call, budget: int, rows: int) -> tuple[FloatArray, int]:
+def _answer_group(group: Group, call: Call, pace: Pace, rows: int) -> FloatArray:
     count, length = group.ids.shape
     done: list[FloatArray] = []
     start = 0
     while start < count:
-        step = min(rows, max(1, budget // length))
-        chosen = slice(start, start + step)
+        most = min(rows, max(1, pace.tokens // length))
+        size = -(-(count - start) // -(-(count - start) // most))  # no small remainder: equal parts
+        chosen = slice(start, start + size)
+        began = time.perf_counter()
         try:
             done.append(call(group.ids[chosen], group.types[chosen]))
         except OutOfMemory:
-            size = min(step, count - start)
             if size == 1:
                 raise
-            budget = length * (size // 2)
+            pace.too_large(length * (size // 2))
             continue
-        start += step
-    return np.concatenate(done), budget
+        pace.saw(size * length, time.perf_counter() - began)
+        start += size
+    return np.concatenate(done)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from slalom.errors import ModelError
-from slalom.models.batches import answer
+from slalom.models.batches import BATCH_TOKENS, Pace, answer
 from slalom.models.encode import encode, tokenizer_limit
 from slalom.models.frame import assemble
 from slalom.models.protocol import Activation, Text
@@ -87,7 +87,8 @@ class FunctionModel:
         def call(ids: IntArray, types: IntArray) -> FloatArray:
             return self._call(ids.tolist())
 
-        return answer(assemble(tokens, queries), call, self._batch_tokens, BATCH_TEXTS)
+        pace = Pace(self._batch_tokens or BATCH_TOKENS)
+        return answer(assemble(tokens, queries), call, pace, BATCH_TEXTS)
 
     def _ask_texts(self, tokens: Tokens, queries: Perturbations) -> FloatArray:
         texts = write(tokens, queries)

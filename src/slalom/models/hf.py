@@ -10,11 +10,13 @@ import numpy as np
 from torch import nn
 
 from slalom.errors import ModelError
-from slalom.models.batches import BATCH_TOKENS, answer
+from slalom.models.batches import Pace, answer
 from slalom.models.encode import encode, tokenizer_limit
-from slalom.models.frame import assemble
+from slalom.models.engines.engine import Engine
+from slalom.models.frame import Sequences, assemble, joined
 from slalom.models.inference import Forward, evaluating, one_by_one
 from slalom.models.limits import position_limit
+from slalom.models.prefix import SharedPrefix
 from slalom.models.protocol import Activation, Text
 from slalom.models.reading import Output, Reading, config_labels, declared, reading
 from slalom.models.texts import Explain
@@ -38,6 +40,8 @@ class ModuleModel:
         labels: Sequence[str] | None = None,
         batch_tokens: int | None = None,
         name: str | None = None,
+        engine: str | None = None,
+        engine_tolerance: float | None = None,
     ):
         self.module = module
         self.tokenizer = tokenizer
@@ -47,7 +51,10 @@ class ModuleModel:
         self._reading = _declared(module, output, labels)
         limits = [tokenizer_limit(tokenizer), position_limit(module)]
         self._limit = min((limit for limit in limits if limit is not None), default=None)
-        self._batch_tokens = batch_tokens
+        self._pace = Pace(batch_tokens)
+        self._prefix = SharedPrefix()
+        own = engine in (None, "eager")
+        self._engine = None if own else Engine(str(engine), module, tokenizer, engine_tolerance)
 
     @property
     def name(self) -> str:
@@ -68,9 +75,14 @@ class ModuleModel:
         return self._reading
 
     @property
+    def engine_report(self) -> dict[str, Any] | None:
+        """The engine that answers in the module's place and how far it deviates; None if the module does."""
+        return self._engine.report if self._engine else None
+
+    @property
     def batch_tokens(self) -> int:
         """How many tokens a batch may hold."""
-        return self._batch_tokens or BATCH_TOKENS
+        return self._pace.tokens
 
     @property
     def with_types(self) -> bool:
@@ -83,25 +95,31 @@ class ModuleModel:
         self._check_vocabulary(tokens)
         if self._reading is None:
             self._reading = reading(
-                self._answers(tokens, whole(len(tokens))), self._output, self._given_labels
+                self._answers(assemble(tokens, whole(len(tokens)))), self._output, self._given_labels
             )
         return tokens
 
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         """(N, K) logits in the order of the queries."""
-        if len(perturbations) == 0:
-            return np.zeros((0, len(self.labels)))
-        answers = self._answers(tokens, perturbations)
+        return self.logits_of_many([(tokens, perturbations)])[0]
+
+    def logits_of_many(self, questions: Sequence[tuple[Tokens, Perturbations]]) -> list[FloatArray]:
+        """The logits of queries about several texts, which share batches."""
+        sequences = joined([assemble(tokens, queries) for tokens, queries in questions])
+        if len(sequences) == 0:
+            return [np.zeros((0, len(self.labels)))] * len(questions)
+        answers = self._answers(sequences)
         if self._reading is None:
             self._reading = reading(answers, self._output, self._given_labels)
-        return self._reading.logits(answers)
+        ends = np.cumsum([len(queries) for _, queries in questions])
+        return np.split(self._reading.logits(answers), ends[:-1])
 
-    def _answers(self, tokens: Tokens, queries: Perturbations) -> FloatArray:
-        sequences = assemble(tokens, queries)
+    def _answers(self, sequences: Sequences) -> FloatArray:
         with evaluating(self.module):
             forward = Forward(self.module, self.with_types)
             rows = 1 if one_by_one(self.module) else None
-            return answer(sequences, forward, self._batch_tokens, rows)
+            call = (self._engine or self._prefix).over(forward)
+            return answer(sequences, call, self._pace, rows)
 
     def _check_vocabulary(self, tokens: Tokens) -> None:
         # On a GPU an id outside the table would bring the whole process down.

@@ -24,9 +24,9 @@ class Forward:
 
     def __init__(self, module: nn.Module, with_types: bool):
         self._names, self._positional, self._open = _arguments(module)
-        self._module = _without_padding(module)
+        self.module = _without_padding(module)
         self._with_types = with_types and "token_type_ids" in self._names
-        self._device = _device(module)
+        self.device = _device(module)
 
     def __call__(self, ids: IntArray, types: IntArray) -> FloatArray:
         """(B, k) answers for (B, L) ids and token types."""
@@ -38,10 +38,20 @@ class Forward:
             raise
         except Exception as error:
             what = f"{len(ids)} sequences of {ids.shape[1]} tokens"
-            if _is_out_of_memory(error):
+            if is_out_of_memory(error):
                 torch.cuda.empty_cache()
                 raise OutOfMemory(f"the model ran out of memory on {what}: {error}") from error
             raise ModelError(f"the model failed on {what}: {type(error).__name__}: {error}") from error
+
+    def like(self, twin: nn.Module) -> Forward:
+        """The same for another module of the same kind."""
+        other = copy.copy(self)
+        other.module = twin
+        return other
+
+    def names(self, argument: str) -> bool:
+        """Whether the module has an argument of this name."""
+        return argument in self._names
 
     def takes(self, name: str) -> bool:
         """Whether the module takes an argument of this name (or any)."""
@@ -49,17 +59,21 @@ class Forward:
 
     def output(self, ids: IntArray, types: IntArray, **more: Any) -> Any:
         """What the module returns for (B, L) ids and token types; `more` are arguments it takes by name."""
-        input_ids = torch.from_numpy(np.ascontiguousarray(ids)).to(self._device)
+        input_ids, token_types = (torch.from_numpy(np.ascontiguousarray(given)) for given in (ids, types))
+        return self.apply(input_ids.to(self.device), token_types.to(self.device), **more)
+
+    def apply(self, input_ids: torch.Tensor, types: torch.Tensor, **more: Any) -> Any:
+        """The same for tensors on the module's device."""
         if self._positional:
-            return self._module(input_ids, **more)
-        given: dict[str, Any] = {"input_ids": input_ids, **more}
+            return self.module(input_ids, **more)
+        given: dict[str, Any] = {"input_ids": input_ids}
         if "attention_mask" in self._names:
             given["attention_mask"] = torch.ones_like(input_ids)
         if self._with_types:
-            given["token_type_ids"] = torch.from_numpy(np.ascontiguousarray(types)).to(self._device)
+            given["token_type_ids"] = types
         if "use_cache" in self._names:
             given["use_cache"] = False
-        return self._module(**given)
+        return self.module(**{**given, **more})
 
 
 @contextmanager
@@ -126,8 +140,8 @@ def _device(module: nn.Module) -> torch.device:
     return torch.device("cpu") if first is None or first.is_meta else first.device
 
 
-def logits_of(output: Any, count: int) -> torch.Tensor:
-    """(count, k) logits in what a module returned."""
+def find_logits(output: Any) -> torch.Tensor:
+    """The logits in what a module returned."""
     logits = output["logits"] if isinstance(output, Mapping) and "logits" in output else output
     logits = getattr(logits, "logits", logits)
     if isinstance(logits, tuple) and logits:
@@ -136,6 +150,12 @@ def logits_of(output: Any, count: int) -> torch.Tensor:
         raise ModelError(
             f"the model returned {type(output).__name__} without logits; give a sequence classification model"
         )
+    return logits
+
+
+def logits_of(output: Any, count: int) -> torch.Tensor:
+    """(count, k) logits in what a module returned."""
+    logits = find_logits(output)
     if logits.ndim not in (1, 2) or len(logits) != count or logits.numel() == 0:
         raise ModelError(
             f"the model returned logits of shape {tuple(logits.shape)} for {count} sequences where "
@@ -144,7 +164,8 @@ def logits_of(output: Any, count: int) -> torch.Tensor:
     return logits.reshape(count, -1)
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether this is what a device says when its memory is full."""
     if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
         return True
     text = str(error).lower()

@@ -1,0 +1,119 @@
+"""`slalom global`: one surrogate for a model over a whole corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slalom.cli import options as o
+from slalom.cli.output import check_paths
+from slalom.cli.run import guarded, progress, say, still_libraries
+from slalom.cli.summarize import Csv, Top, check_files, deliver_report
+
+
+def _option(panel: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
+
+
+def global_(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="INPUT",
+            help="A corpus as for `slalom explain-corpus`, or a vocabulary: one word in each row.",
+            show_default=False,
+        ),
+    ],
+    text: Annotated[
+        str | None,
+        _option(o.TEXT, "--text", metavar="COLUMN", help="The column of the text; 'text' by default."),
+    ] = None,
+    split: Annotated[
+        str | None,
+        _option(o.TEXT, "--split", metavar="NAME", help="Only rows with this value in the column 'split'."),
+    ] = None,
+    limit: Annotated[
+        int | None, _option(o.TEXT, "--limit", min=1, metavar="N", help="Only the first N documents.")
+    ] = None,
+    model: o.Model = None,
+    device: o.Device = None,
+    target: Annotated[
+        str | None,
+        _option(o.EXPLANATION, "--target", "-t", metavar="LABEL", help="For models of independent labels."),
+    ] = None,
+    queries: Annotated[
+        int | None,
+        _option(
+            o.EXPLANATION,
+            "--queries",
+            min=20,
+            metavar="N",
+            help="How many excerpts to ask about; 25 for each token type by default.",
+        ),
+    ] = None,
+    min_count: Annotated[
+        int,
+        _option(
+            o.EXPLANATION,
+            "--min-count",
+            min=1,
+            metavar="N",
+            help="Tokens with fewer copies share one score and are not shown; 5 by default.",
+        ),
+    ] = 5,
+    seed: o.Seed = 0,
+    top: Top = 20,
+    json: o.Json = False,
+    html: o.Html = None,
+    csv: Csv = None,
+    save: Annotated[
+        Path | None, _option(o.OUTPUT, "--save", metavar="FILE", help="Save the fitted surrogate as JSON.")
+    ] = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Fit one surrogate for a model over a whole corpus: every token type gets a value and an importance.
+
+    Examples:
+
+        slalom global reviews.parquet --html model.html
+
+        slalom global reviews.csv --text review -m ./my-model --queries 100000 --save global.json
+    """
+    check_files(html, csv, save)
+    with guarded(quiet):
+        check_paths(html, csv, save)
+        still_libraries()
+        with progress(quiet) as report:
+            from slalom.api import Explainer
+            from slalom.corpus.global_fit import fit_global
+            from slalom.corpus.global_report import report as view
+
+            texts = _texts(source, text, split, limit)
+            fitted = fit_global(
+                Explainer(model, device=device),
+                texts,
+                queries="auto" if queries is None else queries,
+                seed=seed,
+                min_count=min_count,
+                target=target,
+                progress=report,
+            )
+        if save is not None:
+            fitted.save(save)
+        document = fitted.to_dict() if json else None
+        deliver_report(view(fitted), document, top=top, html=html, csv=csv, quiet=quiet)
+        if save is not None and not quiet:
+            say(f"wrote {save}")
+
+
+def _texts(source: str, text: str | None, split: str | None, limit: int | None) -> Iterator[str]:
+    """The texts of a corpus, read while they are used; rows that hold none are left out."""
+    from itertools import islice
+
+    from slalom.corpus.source import Columns, open_source
+
+    documents = islice(open_source(source, Columns(text, None, split)).documents(), limit)
+    return (one.text.decode("utf-8", "replace") for one in documents if one.text is not None)

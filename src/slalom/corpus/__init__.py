@@ -1,0 +1,1 @@
+"""Explanations of many documents, on one machine or many."""

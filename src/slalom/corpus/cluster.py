@@ -1,0 +1,193 @@
+"""Groups on a Ray cluster: Ray Data with a pool of actors, each of which holds a model and writes its parts.
+
+Ray restarts a worker that died and gives it its group again. When a node is lost and there is no room for its
+workers elsewhere, Ray would wait for a new node; here the groups that are not finished start anew on what is
+left.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from slalom.corpus.documents import Group, from_table, to_table
+from slalom.corpus.nodes import watched
+from slalom.corpus.schema import arrow
+from slalom.corpus.store import Part, Store
+from slalom.corpus.work import Job, Worker
+from slalom.errors import MissingExtraError, ModelError, SlalomError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from slalom.corpus.run import Where
+
+Wave = dict[int, "pyarrow.Table"]
+"""Groups by their number."""
+
+_WAVE_BYTES, _WAVE_GROUPS = 32 << 20, 2048
+"""What is given to Ray at a time; it bounds the memory, whatever the size of the corpus."""
+_STORE_BYTES = 256 << 20
+"""Ray's shared memory on this machine. Texts alone go through it: workers write their parts themselves."""
+_FRUITLESS = 5
+"""How often in a row the cluster may fail without a single group being finished."""
+
+
+def explain_groups(job: Job, where: Where, missing: Iterator[Group], count: Callable[[Part], None]) -> None:
+    """Explain groups on the workers of a cluster; `count` hears of each of them once."""
+    ray = _ray()
+    wave: Wave = {}
+    size = 0
+    with _connected(ray, where):
+        for group in missing:
+            wave[group.number] = to_table(group)
+            size += group.size
+            if size >= _WAVE_BYTES or len(wave) >= _WAVE_GROUPS:
+                _finish(ray, job, where, wave, count)
+                wave, size = {}, 0
+        _finish(ray, job, where, wave, count)
+
+
+def _finish(ray: Any, job: Job, where: Where, wave: Wave, count: Callable[[Part], None]) -> None:
+    """Explain all groups of a wave, through the loss of workers and nodes."""
+    fruitless = 0
+    while wave:
+        before = len(wave)
+        try:
+            for number, part in _stream(ray, job, where, list(wave.values())):
+                _strike(wave, number, part, count)
+        except Exception as error:
+            if not _lost(ray, error):
+                raise
+            _take_stock(job, wave, count)
+            fruitless = fruitless + 1 if len(wave) == before else 0
+            if fruitless >= _FRUITLESS:
+                raise ModelError(f"the cluster failed {fruitless} times in a row: {error}") from error
+
+
+def _strike(wave: Wave, number: int, part: Part, count: Callable[[Part], None]) -> None:
+    if wave.pop(number, None) is not None:
+        count(part)
+
+
+def _take_stock(job: Job, wave: Wave, count: Callable[[Part], None]) -> None:
+    """Strike out what was written by workers that could not tell of it any more."""
+    store = Store(job.output)
+    for number in list(wave):
+        part = store.part(number, job.fingerprint)
+        if part is not None:
+            _strike(wave, number, part, count)
+
+
+def _stream(ray: Any, job: Job, where: Where, tables: list[pyarrow.Table]) -> Iterator[tuple[int, Part]]:
+    with watched(ray) as register:
+        results = (
+            ray.data.from_arrow(tables)
+            .map_batches(
+                GroupWorker,
+                fn_constructor_args=(job, register),
+                batch_size=None,
+                batch_format="pyarrow",
+                compute=ray.data.ActorPoolStrategy(
+                    size=_pool(ray, where, len(tables)),
+                    max_tasks_in_flight_per_actor=1,  # a worker that is free takes the next group
+                ),
+                num_cpus=where.threads,
+                num_gpus=where.gpus_per_worker or None,
+            )
+            .iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=0)
+        )
+        for batch in results:
+            for row in batch.to_pylist():
+                if row["fatal"] is not None:
+                    raise SlalomError(row["fatal"])
+                yield row["number"], Part(row["documents"], row["errors"])
+
+
+class GroupWorker:
+    """A worker as Ray Data calls it. The model is opened with the first group, so that its error is told."""
+
+    def __init__(self, job: Job, register: Any):
+        import ray
+
+        context = ray.get_runtime_context()
+        ray.get(register.add.remote(context.get_actor_id(), context.current_actor, context.get_node_id()))
+        self._job, self._worker = job, None
+
+    def __call__(self, table: pyarrow.Table) -> pyarrow.Table:
+        group = from_table(table)
+        try:
+            self._worker = self._worker or Worker(self._job)
+            part, fatal = self._worker(group), None
+        except SlalomError as error:
+            part, fatal = Part(0, 0), str(error)
+        pa = arrow()
+        fields = [(name, pa.int64()) for name in ("number", "documents", "errors")] + [("fatal", pa.string())]
+        row = {"number": group.number, "documents": part.documents, "errors": part.errors, "fatal": fatal}
+        return pa.Table.from_pylist([row], schema=pa.schema(fields))
+
+
+def _pool(ray: Any, where: Where, groups: int) -> int:
+    """As many workers as were asked for, as there is work for, and as the cluster has room for now."""
+    have = ray.cluster_resources()
+    room = [have.get("CPU", 0) / where.threads]
+    if where.gpus_per_worker:
+        room.append(have.get("GPU", 0) / where.gpus_per_worker)
+    return max(1, min(where.workers, groups, int(min(room))))
+
+
+def _lost(ray: Any, error: BaseException) -> bool:
+    """Whether a part of the cluster failed, not the work."""
+    lost = (
+        ray.exceptions.RayActorError,
+        ray.exceptions.WorkerCrashedError,
+        ray.exceptions.NodeDiedError,
+        ray.exceptions.ObjectLostError,
+        ray.exceptions.OutOfMemoryError,
+        ray.exceptions.RaySystemError,
+    )
+    return isinstance(error, lost)
+
+
+@contextmanager
+def _connected(ray: Any, where: Where) -> Iterator[None]:
+    """The cluster at the address, or one on this machine that ends with the run."""
+    if ray.is_initialized():  # the caller's own
+        yield
+        return
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        if where.address is not None:
+            ray.init(where.address, **quiet)
+        else:
+            ray.init(
+                num_cpus=where.workers * where.threads,
+                include_dashboard=False,
+                object_store_memory=_STORE_BYTES,
+                **quiet,
+            )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        at = "on this machine" if where.address is None else f"at {where.address!r}"
+        raise ModelError(f"no Ray cluster could be reached {at}: {error}") from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # Ray writes past the terminal otherwise
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise MissingExtraError("ray", "cluster", "explaining with several workers") from error
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)
+    return ray

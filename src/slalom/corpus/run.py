@@ -1,0 +1,238 @@
+"""Explaining a corpus: groups in, parts out, each exactly once."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any, Literal
+
+from slalom.corpus import schema
+from slalom.corpus.documents import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, Group, groups, limited
+from slalom.corpus.identity import model_identity, model_source
+from slalom.corpus.lock import locked
+from slalom.corpus.source import Columns, open_source
+from slalom.corpus.store import MANIFEST, SUCCESS, Part, Store, canonical, part_number
+from slalom.corpus.work import Job, Worker
+from slalom.errors import InputError
+
+Progress = Callable[["Totals"], None]
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What a run came to. `skipped` of the documents were explained before this call."""
+
+    documents: int = 0
+    errors: int = 0
+    parts: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+
+    def plus(self, part: Part, seconds: float, before: bool = False) -> Totals:
+        return Totals(
+            self.documents + part.documents,
+            self.errors + part.errors,
+            self.parts + 1,
+            self.skipped + part.documents * before,
+            seconds,
+        )
+
+    @property
+    def rate(self) -> float:
+        """Documents explained per second of this call."""
+        return (self.documents - self.skipped) / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class Where:
+    """On what a corpus is explained: this process, or workers of a Ray cluster."""
+
+    workers: int = 1
+    gpus_per_worker: float = 0.0
+    address: str | None = None
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "threads"):
+            if not (type(getattr(self, name)) is int and getattr(self, name) > 0):
+                raise InputError(f"{name} must be a positive whole number; got {getattr(self, name)!r}")
+        if self.gpus_per_worker < 0:
+            raise InputError(f"gpus_per_worker must not be negative; got {self.gpus_per_worker!r}")
+
+    @property
+    def alone(self) -> bool:
+        return self.workers == 1 and self.address is None
+
+
+def explain_corpus(
+    source: str,
+    output: str,
+    *,
+    text: str | None = None,
+    id: str | None = None,
+    split: str | None = None,
+    limit: int | None = None,
+    model: str | None = None,
+    device: str | None = None,
+    target: str | int | None = None,
+    method: str = "slalom",
+    budget: int | Literal["auto"] = "auto",
+    seed: int = 0,
+    granularity: str = "positions",
+    options: Mapping[str, Any] | None = None,
+    where: Where | None = None,
+    resume: bool = False,
+    keep_text: bool = False,
+    tokens_table: bool = False,
+    group: int = GROUP,
+    max_characters: int = MAX_CHARACTERS,
+    progress: Progress | None = None,
+) -> Totals:
+    """Explain every document of a corpus; the explanations go to `output`, a directory of Parquet files.
+
+    source: a Parquet, CSV or JSON lines file, a folder of them or of .txt files, a pattern with `*`, or a
+        data set of the hub; paths are local or any address that fsspec knows.
+    text, id, split: columns, see docs/corpus.md. limit: the first documents only.
+    target, method, budget, seed, granularity, options: as an Explainer takes them.
+    where: this process, or how many workers of which Ray cluster.
+    resume: go on with an unfinished run of the same corpus and settings.
+    """
+    _check_whole(limit=limit, group=group, max_characters=max_characters)
+    call = {"target": target, "method": method, "budget": budget, "seed": seed, "granularity": granularity}
+    call |= dict(options or {})
+    _check_call(call)
+    where = where or Where()
+    store = Store(output)
+    corpus = open_source(source, Columns(text, id, split), max_characters)
+    settings = {
+        "call": call,
+        "columns": {"text": text, "id": id, "split": split},
+        "limit": limit,
+        "keep_text": keep_text,
+        "tokens_table": tokens_table,
+        "group": [group, GROUP_CHARACTERS],
+        "max_characters": max_characters,
+        "device": device,
+        "threads": where.threads,
+    }
+    manifest = _manifest(corpus.identity, model_identity(model), settings)
+    job = Job(
+        store.address,
+        manifest["fingerprint"],
+        model_source(model),
+        device,
+        call,
+        where.threads,
+        keep_text,
+        tokens_table,
+    )
+    finished = _prepare(store, manifest, resume)
+    if finished is not None:
+        return finished
+    store.create(tokens_table)
+    with locked(store):
+        store.write_json(MANIFEST, manifest)
+        cut = groups(limited(corpus.documents(), limit), group)
+        return _run(store, job, where, cut, progress)
+
+
+def _run(store: Store, job: Job, where: Where, cut: Iterator[Group], progress: Progress | None) -> Totals:
+    start = time.perf_counter()
+    done = store.parts(job.fingerprint)
+    totals = Totals()
+
+    def count(part: Part, before: bool = False) -> None:
+        nonlocal totals
+        totals = totals.plus(part, time.perf_counter() - start, before)
+        if progress is not None:
+            progress(totals)
+
+    def missing() -> Iterator[Group]:
+        for group in cut:
+            if group.number in done:
+                count(done.pop(group.number), before=True)
+            else:
+                yield group
+
+    if where.alone:
+        _alone(job, missing(), count)
+    else:
+        from slalom.corpus.cluster import explain_groups
+
+        explain_groups(job, where, missing(), count)
+    if totals.documents == 0:
+        raise InputError("the corpus holds no document")
+    store.tidy()
+    store.write_json(SUCCESS, asdict(totals) | {"fingerprint": job.fingerprint})
+    return totals
+
+
+def _alone(job: Job, missing: Iterator[Group], count: Callable[[Part], None]) -> None:
+    worker = None
+    for group in missing:
+        worker = worker or Worker(job)
+        count(worker(group))
+
+
+def _manifest(source: dict[str, Any], model: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+    what = {
+        "slalom": version("slalom-xai"),
+        "schema": schema.VERSION,
+        "input": source,
+        "model": model,
+        "settings": settings,
+    }
+    return what | {"fingerprint": hashlib.sha256(canonical(what).encode()).hexdigest()}
+
+
+def _prepare(store: Store, manifest: dict[str, Any], resume: bool) -> Totals | None:
+    """The totals of a run that is finished already; raises where the output belongs to another run."""
+    names = store.names()
+    there = store.read_json(MANIFEST) if MANIFEST in names else None
+    parts = [name for name in names if part_number(name) is not None]
+    if there is None:
+        if any(name.endswith(".parquet") for name in names):
+            raise InputError(f"{store.given!r} holds Parquet files of something else; choose another output")
+        return None
+    if there.get("fingerprint") != manifest["fingerprint"]:
+        raise InputError(
+            f"{store.given!r} belongs to another run: {_difference(there, manifest)}; "
+            "repeat the command as it was, or choose another output"
+        )
+    success = store.read_json(SUCCESS) if SUCCESS in names else None
+    if success is not None:
+        found = {name: success[name] for name in ("documents", "errors", "parts")}
+        return Totals(**found, skipped=success["documents"])
+    if parts and not resume:
+        raise InputError(
+            f"{store.given!r} holds an unfinished run ({len(parts)} parts): go on with it (--resume), "
+            "or choose another output"
+        )
+    return None
+
+
+def _difference(there: Any, here: Any, where: str = "") -> str:
+    """The first thing in which two manifests differ, in words."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        for key in [*here, *(key for key in there if key not in here)]:
+            if key != "fingerprint" and there.get(key) != here.get(key):
+                return _difference(there.get(key), here.get(key), f"{where} {key}".strip())
+    return f"{where} is {there!r:.200} there and {here!r:.200} here"
+
+
+def _check_whole(**given: int | None) -> None:
+    for name, value in given.items():
+        if value is not None and not (type(value) is int and value > 0):
+            raise InputError(f"{name} must be a positive whole number; got {value!r}")
+
+
+def _check_call(call: Mapping[str, Any]) -> None:
+    """Refuse wrong settings before a model is loaded."""
+    from slalom.api import Order
+
+    named = ("target", "method", "budget", "seed", "granularity")
+    options = {key: value for key, value in call.items() if key not in named}
+    Order(*(call[name] for name in named), every_class=False, side="both", progress=None, options=options)

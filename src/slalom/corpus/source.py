@@ -1,0 +1,180 @@
+"""A corpus: Parquet, CSV or JSON lines, folders of them or of texts, or a data set of the hub."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from slalom.corpus.documents import MAX_CHARACTERS, Document, document
+from slalom.corpus.files import address, failed, filesystem
+from slalom.corpus.readers import KINDS, File, check_columns, kind_of, rows
+from slalom.data.public import known
+from slalom.data.tables import Bad, Row
+from slalom.errors import InputError
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+_CHANGES = (
+    "ETag",
+    "etag",
+    "checksum",
+    "md5Hash",
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "created",
+)
+"""What file systems call that which changes when a file changes, the most telling first."""
+_PROBE = 256
+"""Rows by which a data set of the hub is told from an earlier version of itself."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns hold what. `split` keeps only the rows whose column `split` has this value."""
+
+    text: str | None = None
+    id: str | None = None
+    split: str | None = None
+
+    @property
+    def wanted(self) -> list[str]:
+        names = [self.text or "text", *([self.id] if self.id else []), *(["split"] if self.split else [])]
+        return list(dict.fromkeys(names))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A corpus that was found: `documents` reads it, `identity` tells it from every other."""
+
+    identity: dict[str, Any]
+    documents: Callable[[], Iterator[Document]]
+
+
+def open_source(given: str, columns: Columns | None = None, most: int = MAX_CHARACTERS) -> Source:
+    """The corpus at a path, at any address that fsspec knows, or of a data set on the hub.
+
+    Its documents come in a fixed order: by the names of the files, then by row. Rows without a usable text,
+    and texts of more than `most` characters, are documents with a problem.
+    """
+    columns = columns or Columns()
+    found = _files(given)
+    if found is None:
+        identity, read = _data_set(given, columns)
+    else:
+        identity, read = _from_files(found, columns)
+
+    def documents() -> Iterator[Document]:
+        for row, (name, content) in enumerate(_chosen(read(), columns)):
+            if isinstance(content, Bad):
+                yield Document(row, str(row), None, None, content.reason)
+            else:
+                given_name = content.get(columns.id) if columns.id else name
+                yield document(row, given_name, content.get(columns.text or "text"), most)
+
+    return Source(identity, documents)
+
+
+Named = Iterator[tuple[str | None, Row]]
+"""Rows, with a name where the source itself has one."""
+
+
+def _chosen(read: Named, columns: Columns) -> Named:
+    for name, row in read:
+        if columns.split is None or isinstance(row, Bad) or _same(row.get("split"), columns.split):
+            yield name, row
+
+
+def _same(found: Any, wanted: str) -> bool:
+    return (found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)) == wanted
+
+
+def _from_files(files: list[File], columns: Columns) -> tuple[dict[str, Any], Callable[[], Named]]:
+    if files[0].kind == "txt" and columns != Columns():
+        raise InputError("a folder of .txt files has no columns: leave --text, --id and --split out")
+    text, *others = columns.wanted
+    for file in files:
+        check_columns(file, text, others)
+
+    def read() -> Named:
+        for file in files:
+            name = file.relative if file.kind == "txt" else None
+            yield from ((name, row) for row in rows(file, columns.wanted))
+
+    return {"files": [file.identity for file in files]}, read
+
+
+def _files(given: str) -> list[File] | None:
+    """The files of a corpus in their order; None for what can only be a data set of the hub."""
+    fs, root = filesystem(_located(given))
+    try:
+        if "*" in root:
+            found = {
+                path: info for path, info in fs.glob(root, detail=True).items() if info["type"] == "file"
+            }
+        elif fs.isdir(root):
+            found = fs.find(root, detail=True)
+        elif fs.exists(root):
+            found = {root: fs.info(root)}
+        elif known(given) is not None or _HUB_ID.fullmatch(given):
+            return None
+        else:
+            raise InputError(f"there is no file, folder or data set {given!r}; check the path")
+    except OSError as error:
+        raise failed("read", given, error) from error
+    base = root.split("*")[0].rpartition("/")[0] if "*" in root else root
+    files = [_file(fs, path, base, info) for path, info in sorted(found.items())]
+    return _alike([file for file in files if file is not None], given)
+
+
+def _located(given: str) -> str:
+    """The file of a data set known by its name, where a folder of data sets holds it."""
+    from slalom.data.read import locate
+
+    path = locate(given) if known(given) is not None else None
+    return given if path is None else str(path)
+
+
+def _file(fs: Any, path: str, base: str, info: dict[str, Any]) -> File | None:
+    relative = path.removeprefix(base).strip("/") or path.rpartition("/")[2]
+    kind = kind_of(path)
+    if kind is None or any(part.startswith((".", "_")) for part in relative.split("/")):
+        return None
+    changed = next((str(info[key]) for key in _CHANGES if info.get(key) is not None), "")
+    identity = {"path": address(fs, path), "size": info.get("size"), "changed": changed}
+    return File(fs, path, relative, kind, identity)
+
+
+def _alike(files: list[File], given: str) -> list[File]:
+    if not files:
+        raise InputError(f"{given!r} holds no corpus: its files end with none of {', '.join(KINDS)}")
+    kinds = sorted({file.kind for file in files})
+    if len(kinds) > 1:
+        raise InputError(
+            f"{given!r} holds files of different kinds: {', '.join(kinds)}; name those that are meant, "
+            f"for example {given.rstrip('/')}/*.{kinds[0]}"
+        )
+    return files
+
+
+def _data_set(given: str, columns: Columns) -> tuple[dict[str, Any], Callable[[], Named]]:
+    from slalom.data.hub import from_hub
+
+    one = known(given)
+    if one is not None and one.hub is None:
+        raise InputError(f"{one.name} is not on the hub; put it into the folder that SLALOM_DATA names")
+    table = from_hub(given if one is None or one.hub is None else one.hub, one)
+    missing = [name for name in columns.wanted if name not in (*table.columns, "split")]
+    if missing:
+        have = ", ".join(table.columns)
+        raise InputError(f"{given} has no column {missing[0]!r}, only: {have}; choose with --text and --id")
+    digest = hashlib.sha256()
+    for _, row in islice(table.rows(columns.split), _PROBE):
+        digest.update(repr(row).encode("utf-8", "replace"))
+    return {"data_set": given, "begins": digest.hexdigest()}, lambda: (
+        (None, row) for _, row in table.rows(columns.split)
+    )

@@ -1,0 +1,136 @@
+"""What every view of a corpus shows: a table of token types for each label, and short lists beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from slalom.files import plain
+from slalom.tokens import FloatArray, IntArray
+
+SURE = 2.0
+"""Standard errors by which a score must differ from zero to be counted on."""
+UNSTABLE = 0.1
+"""Share of documents with the rarer sign from which a token's sign is called unstable."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Token types and what they say about one label, the strongest first."""
+
+    label: str
+    about: str
+    """What the scores are about, in a few words."""
+    size: int
+    """Documents that take part."""
+    ranking: str
+    tokens: tuple[str, ...]
+    documents: IntArray
+    occurrences: IntArray
+    scores: Mapping[str, FloatArray]
+    """By name, the mean over documents."""
+    stderr: Mapping[str, FloatArray]
+    between: Mapping[str, FloatArray] = field(default_factory=dict)
+    """Standard deviation between documents; empty where each type has one score for the whole corpus."""
+    opposite: FloatArray | None = None
+    """Share of the documents with the rarer sign, where that sign is clear."""
+    hidden: int = 0
+    """Types that occur in too few documents to be shown."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def record(self, row: int) -> dict[str, Any]:
+        """One row by column name."""
+        return {name: column[row] for name, column in self.columns().items()}
+
+    def columns(self) -> dict[str, Any]:
+        """All columns by name, the token first."""
+        found: dict[str, Any] = {"token": self.tokens}
+        found |= {"documents": self.documents, "occurrences": self.occurrences}
+        for name, scores in self.scores.items():
+            found |= {name: scores, f"{name}_stderr": self.stderr[name]}
+            if name in self.between:
+                found[f"{name}_between"] = self.between[name]
+        if self.opposite is not None:
+            found["opposite"] = self.opposite
+        return found
+
+
+@dataclass(frozen=True)
+class Section:
+    """A short list beside the tables: documents, reasons."""
+
+    heading: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """A view of a corpus, ready to be shown: same for the terminal, the page and the files."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    tables: tuple[Table, ...]
+    sections: tuple[Section, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def sure(scores: FloatArray, errors: FloatArray) -> FloatArray:
+    """The part of |score| that its uncertainty leaves: |score| − 2 standard errors, not below zero."""
+    return np.nan_to_num(np.maximum(np.abs(scores) - SURE * errors, 0.0), nan=0.0)
+
+
+def order(scores: FloatArray, errors: FloatArray, documents: IntArray) -> IntArray:
+    """Strongest first: by what is sure of the score, then by its size, then by documents."""
+    size = np.nan_to_num(np.abs(scores), nan=0.0)
+    return np.lexsort((-documents, -size, -sure(scores, errors)))
+
+
+def unstable(table: Table) -> list[int]:
+    """Rows of types that count more than an average token, and whose sign depends on the document."""
+    if table.opposite is None or "importance" not in table.scores:
+        return []
+    importance, error = table.scores["importance"], table.stderr["importance"]
+    lower = importance - SURE * np.nan_to_num(error, nan=np.inf)
+    chosen = np.flatnonzero((lower > 0) & (table.opposite >= UNSTABLE))
+    return chosen[np.argsort(-importance[chosen], kind="stable")].tolist()
+
+
+def to_csv(tables: tuple[Table, ...]) -> str:
+    """Every row of every table, with the label in front."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    names = list(dict.fromkeys(name for table in tables for name in table.columns()))
+    writer.writerow(["label", "rank", *names])
+    for table in tables:
+        columns = {name: plain(column) for name, column in table.columns().items()}
+        for row in range(len(table)):
+            cells = [columns[name][row] if name in columns else None for name in names]
+            writer.writerow([_cell(table.label), row + 1, *map(_cell, cells)])
+    return buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A string that a spreadsheet would take for a formula stands behind an apostrophe."""
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return "" if value is None else value
+
+
+def to_record(table: Table) -> dict[str, Any]:
+    """A table in JSON's own types."""
+    parts = {"label": table.label, "about": table.about, "documents": table.size, "ranking": table.ranking}
+    rows = [plain(table.record(row)) for row in range(len(table))]
+    return parts | {
+        "hidden": table.hidden,
+        "tokens": rows,
+        "unstable": [table.tokens[i] for i in unstable(table)],
+    }

@@ -1,0 +1,51 @@
+"""Cheaper forward passes: other ways to compute what a module computes, each held against the module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from slalom.errors import InputError
+from slalom.tokens import FloatArray, IntArray
+
+EngineName = Literal["eager", "compile", "onnx", "openvino", "openvino-int8", "autocast", "bf16"]
+ENGINES: tuple[str, ...] = get_args(EngineName)
+
+Raw = Callable[[IntArray, IntArray], FloatArray]
+"""(B, L) ids and token types → (B, k) answers."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What there is to know about an engine before it is made."""
+
+    file: str
+    """The module of this package whose `make` makes it."""
+    tolerance: float
+    """The largest deviation from the original, as a share of the spread of the original's logits."""
+    live: bool = False
+    """Whether it computes with the module's own weights, so that a change of them reaches it."""
+
+
+KINDS: dict[str, Kind] = {
+    "compile": Kind("compiled", 1e-3, live=True),
+    "onnx": Kind("onnx", 1e-3),
+    "openvino": Kind("openvino", 1e-3),
+    "openvino-int8": Kind("openvino_int8", 0.15),
+    "autocast": Kind("autocast", 0.05, live=True),
+    "bf16": Kind("bf16", 0.05),
+}
+"""Every engine but "eager", which is the module itself."""
+
+
+def check_engine(name: str | None, tolerance: float | None) -> None:
+    """Refuses an engine that does not exist and a tolerance that cannot be met or has nothing to judge."""
+    if name is not None and name not in ENGINES:
+        raise InputError(f"engine must be one of {', '.join(ENGINES)}; got {name!r}")
+    if tolerance is None:
+        return
+    if name in (None, "eager"):
+        raise InputError("engine_tolerance judges an engine; choose one, such as engine='onnx'")
+    if not (isinstance(tolerance, (int, float)) and not isinstance(tolerance, bool) and tolerance > 0):
+        raise InputError(f"engine_tolerance must be a number above 0; got {tolerance!r}")

@@ -1,0 +1,17 @@
+"""A copy of the module whose weights are bfloat16."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+
+from slalom.models.engines import Raw
+from slalom.models.engines.hardware import need_bfloat16
+from slalom.models.inference import Forward
+from slalom.tokens import IntArray
+
+
+def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
+    need_bfloat16(forward.device)
+    return forward.like(copy.deepcopy(forward.module).to(torch.bfloat16))

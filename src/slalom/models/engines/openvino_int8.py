@@ -1,0 +1,58 @@
+"""OpenVINO on the CPU, with weights and activations of the matrix products in int8."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+from slalom.errors import MissingExtraError
+from slalom.models.engines import Raw
+from slalom.models.engines.graph import INPUTS, still
+from slalom.models.engines.openvino import read, run
+from slalom.models.inference import Forward
+from slalom.tokens import IntArray
+
+_PURPOSE = "the engine 'openvino-int8'"
+
+
+def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
+    with read(forward, _PURPOSE) as model:
+        return run(_quantised(model, batches))
+
+
+def _quantised(model: Any, batches: list[tuple[IntArray, IntArray]]) -> Any:
+    try:
+        with still():
+            import nncf
+    except ImportError:
+        raise MissingExtraError("nncf", "openvino", _PURPOSE) from None
+    taken = {one.get_any_name() for one in model.inputs}
+    # All but the last, which is the user's: the int8 model shall not depend on the text it is first used on.
+    fixed = [
+        {name: value for name, value in zip(INPUTS, batch, strict=True) if name in taken}
+        for batch in batches[:-1]
+    ]
+    with _silent():
+        return nncf.quantize(
+            model,
+            nncf.Dataset(fixed),
+            model_type=nncf.ModelType.TRANSFORMER,
+            subset_size=len(fixed),
+        )
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without the log lines and the progress bars of the quantiser."""
+    from nncf.common.logging import nncf_logger
+
+    level = nncf_logger.level
+    nncf_logger.setLevel(logging.ERROR)
+    try:
+        with still(), redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        nncf_logger.setLevel(level)

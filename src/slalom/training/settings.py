@@ -1,0 +1,123 @@
+"""What a training run is made of. The same settings, data and seed give the same model."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, get_args
+
+from slalom.errors import InputError
+
+Architecture = Literal["bert", "distilbert", "roberta", "gpt2", "mamba"]
+ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network to be trained from nothing, with a tokenizer trained on the same texts.
+
+    heads: attention heads, by default one for every 64 of the width and at least two (Mamba has none).
+    vocabulary: the most tokens the tokenizer may have.
+    """
+
+    architecture: Architecture = "distilbert"
+    layers: int = 2
+    width: int = 128
+    heads: int | None = None
+    vocabulary: int = 8000
+
+    def __post_init__(self) -> None:
+        if self.architecture not in ARCHITECTURES:
+            raise InputError(
+                f"architecture must be one of {', '.join(ARCHITECTURES)}; got {self.architecture!r}"
+            )
+        _whole("layers", self.layers)
+        _whole("width", self.width)
+        _whole("vocabulary", self.vocabulary)
+        if self.architecture == "mamba":
+            if self.heads is not None:
+                raise InputError(f"a mamba network has no attention heads; got heads={self.heads!r}")
+            return
+        if self.heads is not None:
+            _whole("heads", self.heads)
+        if self.width % self.attention_heads:
+            raise InputError(
+                f"width must be a multiple of heads; got {self.width} and {self.attention_heads}"
+            )
+
+    @property
+    def attention_heads(self) -> int:
+        return self.heads or max(2, self.width // 64)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One training run.
+
+    data: what `slalom.data.read` reads; None where the documents are handed over. text, label: its
+        columns, where they have unusual names.
+    test: what to measure on; by default the split test or validation of the data, or else a tenth of it
+        that is kept out of the training.
+    model: a `Network`, or the directory (or hub id) of a model to fine-tune, with or without a
+        classification head.
+    limit, balanced: train on that many texts, drawn at random; on equally many of each label.
+    test_limit: measure on that many texts, drawn at random.
+    rate: the peak learning rate; by default 5e-4 for a network from nothing, 1e-4 for fine-tuning.
+    length: the tokens kept of each text.
+    positions: False sets the position embeddings to zero and keeps them there.
+    dropout: after layers and embeddings. Attention weights are never dropped: PyTorch has no fused
+        attention with dropout on a CPU, and a step takes more than twice as long.
+    """
+
+    data: str | None = None
+    model: Network | str = field(default_factory=Network)
+    test: str | None = None
+    text: str | tuple[str, str] | None = None
+    label: str | None = None
+    limit: int | None = None
+    balanced: bool = False
+    test_limit: int | None = None
+    epochs: float = 3.0
+    batch: int = 32
+    rate: float | None = None
+    length: int = 256
+    positions: bool = True
+    dropout: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "length"):
+            _whole(name, getattr(self, name))
+        for name in ("limit", "test_limit"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name))
+        _number("epochs", self.epochs)
+        if self.rate is not None:
+            _number("rate", self.rate)
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout must be at least 0 and less than 1; got {self.dropout!r}")
+        if not (type(self.seed) is int and self.seed >= 0):
+            raise InputError(f"seed must be a whole number of at least 0; got {self.seed!r}")
+        if isinstance(self.model, Network) and self.model.architecture == "mamba" and not self.positions:
+            raise InputError("a mamba network has no position embeddings; leave positions as it is")
+
+    @property
+    def peak_rate(self) -> float:
+        return self.rate or (5e-4 if isinstance(self.model, Network) else 1e-4)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All settings, with the defaults filled in."""
+        settings = {**asdict(self), "rate": self.peak_rate}
+        if isinstance(self.model, Network) and self.model.architecture != "mamba":
+            settings["model"]["heads"] = self.model.attention_heads
+        return settings
+
+
+def _whole(name: str, value: object) -> None:
+    if not (type(value) is int and value > 0):
+        raise InputError(f"{name} must be a positive whole number; got {value!r}")
+
+
+def _number(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InputError(f"{name} must be a positive number; got {value!r}")

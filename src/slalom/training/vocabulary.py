@@ -1,0 +1,136 @@
+"""A tokenizer trained on the texts at hand, of the kind an architecture usually has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from slalom.data import Document
+
+_BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+_ALPHABET = 1000
+"""The most characters of which words are spelled; rarer ones become [UNK]."""
+_DECODER = ("<|endoftext|>", "<|pad|>")
+
+
+def train_tokenizer(
+    documents: Iterable[Document], architecture: str, size: int, length: int
+) -> PreTrainedTokenizerFast:
+    """WordPiece in lower case for BERT and DistilBERT, byte-level BPE for the others."""
+    texts = _texts(documents)
+    if architecture in ("bert", "distilbert"):
+        return _bert(texts, size, length, types=architecture == "bert")
+    if architecture == "roberta":
+        return _roberta(texts, size, length)
+    return _decoder(texts, size, length)
+
+
+def _texts(documents: Iterable[Document]) -> Iterator[str]:
+    for document in documents:
+        yield from (document.text,) if isinstance(document.text, str) else document.text
+
+
+def _bert(texts: Iterator[str], size: int, length: int, types: bool) -> PreTrainedTokenizerFast:
+    tokenizer = _wordpiece(_word_pieces(list(texts), size))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS]:0 $A:0 [SEP]:0",
+        pair="[CLS]:0 $A:0 [SEP]:0 $B:1 [SEP]:1",
+        special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")],
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=length,
+        model_input_names=["input_ids", *(["token_type_ids"] if types else []), "attention_mask"],
+    )
+
+
+def _wordpiece(vocabulary: dict[str, int]) -> Any:
+    tokenizer: Any = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # pyright: ignore
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    return tokenizer
+
+
+def _word_pieces(texts: list[str], size: int) -> dict[str, int]:
+    """The trainer's vocabulary, made the same in every process.
+
+    It numbers the characters inside words in the order of a randomised hash table, and breaks ties between
+    merges by these numbers. So the alphabet is handed over in a fixed order, in the way of special tokens.
+    """
+    tokenizer = _wordpiece({})
+    first: Counter[str] = Counter()
+    inner: Counter[str] = Counter()
+    for text in texts:
+        normal = tokenizer.normalizer.normalize_str(text)
+        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal):
+            first[word[0]] += 1
+            inner.update(word[1:])
+    common = sorted(first | inner, key=lambda letter: (-first[letter] - inner[letter], letter))[:_ALPHABET]
+    alphabet = [*common, *(f"##{letter}" for letter in common if letter in inner)]
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=size, special_tokens=[*_BERT, *alphabet], limit_alphabet=0, show_progress=False
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    pieces: dict[str, int] = tokenizer.get_vocab()
+    return dict(sorted(pieces.items(), key=lambda entry: entry[1]))
+
+
+def _roberta(texts: Iterator[str], size: int, length: int) -> PreTrainedTokenizerFast:
+    tokenizer = _byte_level(texts, size, _ROBERTA)
+    start, end = (("<s>", tokenizer.token_to_id("<s>")), ("</s>", tokenizer.token_to_id("</s>")))
+    tokenizer.post_processor = processors.RobertaProcessing(
+        end, start, trim_offsets=True, add_prefix_space=False
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        cls_token="<s>",
+        sep_token="</s>",
+        bos_token="<s>",
+        eos_token="</s>",
+        mask_token="<mask>",
+        model_max_length=length,
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+def _decoder(texts: Iterator[str], size: int, length: int) -> PreTrainedTokenizerFast:
+    tokenizer = _byte_level(texts, size, _DECODER)
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    end, padding = _DECODER
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        bos_token=end,
+        eos_token=end,
+        unk_token=end,
+        pad_token=padding,
+        padding_side="right",
+        model_max_length=length,
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+def _byte_level(texts: Iterator[str], size: int, special: tuple[str, ...]) -> Any:
+    tokenizer: Any = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=list(special),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
