@@ -27,7 +27,7 @@ from slalom.models.engines.engine import Engine
 from slalom.models.inference import Forward, evaluating
 from slalom.models.load import load, load_tokenizer
 
-LOADS = {"1000 of 5 tokens": (1000, 5, (50, 100, 200, 400)), "200 of 128 tokens": (200, 128, (2, 4, 8, 16))}
+LOADS = {"short": (1000, 5, (50, 100, 200, 400)), "long": (200, 128, (4, 16))}
 Call = Callable[[Any, Any], object]
 
 
@@ -39,7 +39,7 @@ def main() -> None:
     with evaluating(module):
         forward = Forward(module, "token_type_ids" in tokenizer.model_input_names)
         calls, reports = _calls(given.engines.split(","), module, tokenizer, forward)
-        found = {name: _load(name, module, calls, given.repeats) for name in LOADS}
+        found = {name: _load(name, module, calls, given.repeats) for name in given.loads.split(",")}
     document = {"threads": torch.get_num_threads(), "engines": reports, "seconds": found}
     print(json.dumps(document, indent=1) if given.json else _table(document))
 
@@ -48,6 +48,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--model", help="a directory; by default random weights, 6 layers, 384 wide")
     parser.add_argument("--engines", default="eager,compile,onnx,openvino,openvino-int8")
+    parser.add_argument("--loads", default="short,long")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, help="by default what torch takes")
     parser.add_argument("--json", action="store_true")
@@ -128,7 +129,8 @@ def _limit(module: Any, tokens: int) -> Call:
 def _table(document: dict[str, Any]) -> str:
     lines = [f"{document['threads']} threads; seconds, times the limit, times faster than eager, batch rows"]
     for load_name, found in document["seconds"].items():
-        lines += ["", load_name]
+        count, length, _ = LOADS[load_name]
+        lines += ["", f"{count} sequences of {length} tokens"]
         limit, eager = found["limit"]["seconds"], found.get("eager", {}).get("seconds", float("nan"))
         for name, one in found.items():
             seconds = one["seconds"]

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
-from slalom.models.batches import answer
+from slalom.models.batches import Pace, answer
 from slalom.models.frame import Sequences
 from slalom.models.inference import Forward, evaluating
 from slalom.models.prefix import SharedPrefix
@@ -34,7 +34,8 @@ def main() -> None:
     print(f"GPT-2, {given.layers} layers, {given.width} wide, {given.tokens} tokens, random weights")
     ones = [np.delete(text, place) for place in range(len(text))]
     blocks = [np.delete(text, slice(at, at + given.block)) for at in range(len(text) - given.block + 1)]
-    singles = [np.random.default_rng(1).choice(text, 3) for _ in range(1000)]
+    rng = np.random.default_rng(1)
+    singles = [rng.choice(text, 3) for _ in range(1000)]
     for name, rows in (("leave one out", ones), ("block deletions", blocks), ("1000 of 3 tokens", singles)):
         _compare(name, module, _sequences(rows), given)
 
@@ -43,9 +44,9 @@ def _compare(name: str, module: Any, sequences: Sequences, given: argparse.Names
     with evaluating(module):
         forward, shared = Forward(module, False), SharedPrefix()
         plain, reused = forward, shared.over(forward)
-        outputs = [answer(sequences, call, given.batch_tokens) for call in (plain, reused, reused)]
+        outputs = [answer(sequences, call, Pace(given.batch_tokens)) for call in (plain, reused, reused)]
         seconds = _seconds(
-            [lambda call=call: answer(sequences, call, given.batch_tokens) for call in (plain, reused)],
+            [lambda call=call: answer(sequences, call, Pace(given.batch_tokens)) for call in (plain, reused)],
             given.repeats,
         )
     difference = float(np.abs(outputs[0] - outputs[2]).max())

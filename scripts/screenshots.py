@@ -39,7 +39,7 @@ def main(directory: Path) -> None:
     report = render(slalom.explain(REVIEW))
     methods = comparison_view.render(compare(slalom.Explainer(), SHORT, METHODS))
     wide = {"viewport": {"width": 1180, "height": 900}}
-    phone = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "is_mobile": True}
+    phone = {"viewport": {"width": 390, "height": 1250}, "device_scale_factor": 2, "is_mobile": True}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=_chromium(), args=["--headless", "--no-sandbox"])
         for name, source, context, act in (

@@ -25,7 +25,7 @@ from slalom.corpus.lock import LOCK
 from slalom.corpus.run import Totals, Where, explain_corpus
 from slalom.corpus.store import SUCCESS, Store
 from slalom.corpus.work import Worker
-from slalom.errors import InputError, SlalomError
+from slalom.errors import InputError, MissingExtraError, SlalomError
 
 SMALL: dict[str, Any] = {"budget": 12, "group": 4}
 TEXTS = sentences(10)
@@ -49,7 +49,7 @@ def whole(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_row_is_the_explanation_of_its_text(whole: Path) -> None:
     found = rows(whole, times=True)
     assert [row["row"] for row in found] == list(range(10))
-    explainer = Explainer()
+    explainer = Explainer(batch_tokens=4096)
     expected = [e for i in (0, 4, 8) for e in explainer(TEXTS[i : i + 4], budget=12)]
     for row, explanation in zip(found, expected, strict=True):
         assert row["status"] == "ok"
@@ -71,7 +71,8 @@ def test_a_row_is_the_explanation_of_its_text(whole: Path) -> None:
 
 def test_every_reader_reads_it_as_it_is(whole: Path) -> None:
     polars = pytest.importorskip("polars")
-    by_duckdb = duckdb.sql(f"select * from read_parquet('{whole}/*.parquet') order by row").df()
+    query = duckdb.connect().execute
+    by_duckdb = query(f"select * from read_parquet('{whole}/*.parquet') order by row").df()
     by_pandas = pandas.read_parquet(whole)
     by_polars = polars.read_parquet(f"{whole}/*.parquet").sort("row")
     assert (
@@ -81,12 +82,12 @@ def test_every_reader_reads_it_as_it_is(whole: Path) -> None:
     for i in range(10):
         np.testing.assert_array_equal(by_duckdb["values"][i], by_pandas["values"][i])
         np.testing.assert_array_equal(by_duckdb["values"][i], by_polars["values"].to_list()[i])
-    tokens = duckdb.sql(f"select count(*), count(distinct row) from '{whole}/_tokens/*.parquet'").fetchall()
+    tokens = query(f"select count(*), count(distinct row) from '{whole}/_tokens/*.parquet'").fetchall()
     assert tokens == [(sum(map(len, by_pandas["tokens"])), 10)]
 
 
 def test_the_table_of_tokens_says_the_same(whole: Path) -> None:
-    tokens = pandas.read_parquet(whole / "_tokens")
+    tokens: Any = pandas.read_parquet(whole / "_tokens")
     for row in rows(whole):
         own = tokens[tokens["row"] == row["row"]].sort_values("position")
         assert own["token"].tolist() == row["tokens"]
@@ -147,6 +148,7 @@ def test_an_unfinished_run_goes_on_where_it_was(corpus: str, whole: Path, tmp_pa
     [
         ({"seed": 1}, "settings call seed is 0 there and 1 here"),
         ({"budget": 13}, "settings call budget is 12 there and 13 here"),
+        ({"batch_tokens": 999}, "settings access batch_tokens is 4096 there and 999 here"),
         ({"limit": 5}, "settings limit is None there and 5 here"),
         ({"tokens_table": False}, "settings tokens_table is True there and False here"),
         ({"where": Where(threads=2)}, "settings threads is 1 there and 2 here"),
@@ -223,7 +225,7 @@ def test_poisoned_rows_become_errors_and_nothing_else_changes(tmp_path: Path) ->
                 else json.dumps({"text": given}).encode()
             )
             file.write(line + b"\n")
-    settings: dict[str, Any] = {"budget": 12, "group": 8}
+    settings: dict[str, Any] = {"budget": 60, "group": 8}
     explain_corpus(str(clean), str(tmp_path / "clean"), **settings)
     totals = explain_corpus(str(bad), str(tmp_path / "bad"), **settings)
     assert (totals.documents, totals.errors) == (40, len(poison))
@@ -257,15 +259,17 @@ def _agree(before: dict[str, Any], after: dict[str, Any]) -> None:
             assert after[name] == value, name
 
 
-def test_a_text_that_makes_its_group_fail_fails_alone(corpus: str, tmp_path: Path, whole: Path) -> None:
+def test_a_text_that_makes_its_group_fail_fails_alone(corpus: str, tmp_path: Path) -> None:
     texts = [*TEXTS]
     texts[5] = "\u200b"  # not blank, and yet no token
-    output = tmp_path / "out"
-    explain_corpus(write_parquet(tmp_path / "a.parquet", texts), str(output), **SMALL)
-    found = rows(output)
+    bad = write_parquet(tmp_path / "a.parquet", texts)
+    settings: dict[str, Any] = {"budget": 60, "group": 4}
+    explain_corpus(corpus, str(tmp_path / "clean"), **settings)
+    explain_corpus(bad, str(tmp_path / "bad"), **settings)
+    found = rows(tmp_path / "bad")
     assert [row["status"] for row in found] == ["ok"] * 5 + ["error"] + ["ok"] * 4
     assert "finds no token" in found[5]["error"]
-    for before, after in zip(rows(whole), found, strict=True):
+    for before, after in zip(rows(tmp_path / "clean"), found, strict=True):
         if after["row"] != 5:
             _agree(before, after)
 
@@ -288,6 +292,15 @@ def test_wrong_settings_end_the_run_not_the_documents(
     with pytest.raises(SlalomError, match=told):
         explain_corpus(corpus, str(tmp_path / "out"), **{**SMALL, **settings})
     assert not list(tmp_path.glob("out/*.parquet"))
+
+
+@pytest.mark.parametrize(("package", "where"), [("ray", Where(2)), ("pyarrow", Where())])
+def test_a_missing_extra_gives_the_command_that_installs_it(
+    corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, where: Where
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=rf"needs {package}; .* pip install 'slalom-xai\[cluster\]'"):
+        explain_corpus(corpus, str(tmp_path / "out"), where=where, **SMALL)
 
 
 def test_an_empty_corpus_is_an_error(tmp_path: Path) -> None:
@@ -348,24 +361,37 @@ def test_a_lock_shows_that_its_owner_is_alive(tmp_path: Path, monkeypatch: pytes
     pytest.fail("the lock was never renewed")
 
 
+DEADLY = """
+import os, sys
+import slalom.corpus.work as work
+import torch, transformers  # once for all attempts
+from slalom.corpus.run import explain_corpus
+
+class Deadly(work.Explainer):
+    def __call__(self, text, **call):
+        if "deadly" in text:
+            os._exit(9)  # as if the system had run out of memory
+        return super().__call__(text, **call)
+
+work.Explainer = Deadly
+ends = []
+while not ends or ends[-1]:
+    process = os.fork()
+    if process == 0:
+        explain_corpus(sys.argv[1], sys.argv[2], method="random", group=8, resume=True)
+        os._exit(0)
+    ends.append(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+print(ends)
+"""
+
+
 def test_a_document_that_kills_its_worker_becomes_an_error(tmp_path: Path) -> None:
-    """The worker is a real process that dies at one text, as if the system had run out of memory."""
-    texts = [*sentences(3), "deadly", *sentences(2)]
-    corpus = write_parquet(tmp_path / "a.parquet", texts)
-    program = (
-        "import os, sys, slalom.corpus.work as work; from slalom.corpus.run import explain_corpus\n"
-        "class Deadly(work.Explainer):\n"
-        "    def __call__(self, text, **call):\n"
-        "        if 'deadly' in text: os._exit(9)\n"
-        "        return super().__call__(text, **call)\n"
-        "work.Explainer = Deadly\n"
-        "explain_corpus(sys.argv[1], sys.argv[2], method='random', group=8, resume=True)"
-    )
-    output = tmp_path / "out"
-    for _ in range(12):
-        if subprocess.run([sys.executable, "-c", program, corpus, str(output)], check=False).returncode == 0:
-            break
-    found = rows(output)
+    """Three deaths with the whole group, two with the document alone, and then the run ends well."""
+    corpus = write_parquet(tmp_path / "a.parquet", [*sentences(3), "deadly", *sentences(2)])
+    command = [sys.executable, "-c", DEADLY, corpus, str(tmp_path / "out")]
+    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    assert told.strip() == "[9, 9, 9, 9, 9, 0]"
+    found = rows(tmp_path / "out")
     assert [row["status"] for row in found] == ["ok"] * 3 + ["error"] + ["ok"] * 2
     assert found[3]["error"] == "the worker died 2 times while it explained this document"
 
@@ -377,7 +403,7 @@ def test_a_worker_does_not_repeat_a_part(corpus: str, whole: Path, monkeypatch: 
 
     fingerprint = json.loads((whole / SUCCESS).read_text())["fingerprint"]
     call = {"method": "random"}
-    worker = Worker(Job(str(whole), fingerprint, None, None, call))
+    worker = Worker(Job(str(whole), fingerprint, None, {}, call))
     group = next(groups(open_source(corpus).documents(), 4))
     before = (whole / "part-000000.parquet").read_bytes()
     assert worker(group).documents == 4

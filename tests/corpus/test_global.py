@@ -162,6 +162,19 @@ def test_queries_are_excerpts_and_reach_every_type():
     assert counts[: found.n_types].min() > 20
 
 
+def test_parts_of_words_are_told_from_words():
+    explainer = Explainer()
+    texts = ["an unwatchablenessful mess", "xylophonistic", "a mess"]
+    pieces = [explainer.model.tokenize(text) for text in texts]
+    found = read_corpus(explainer.model, texts, 1)
+    names = set(found.names(found.kept))
+    for tokens in pieces:
+        starts = np.append(True, np.diff(tokens.words) > 0)
+        for string, start in zip(tokens.strings, starts, strict=True):
+            assert (string if start else f"…{string}") in names
+    assert any(name.startswith("…") for name in names)
+
+
 def test_the_same_seed_gives_the_same_result():
     first, again, other = (small(seed=seed).to_dict() for seed in (1, 1, 2))
     for document in (first, again, other):

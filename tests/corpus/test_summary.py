@@ -320,3 +320,26 @@ def test_from_a_corpus_to_its_spurious_word(tmp_path: Path):
     assert set(table.tokens[1:3]) == {"fine", "poor"}
     assert (table.tokens[0], table.documents[0]) == ("Anderson", 8)
     assert table.scores["value"][0] == pytest.approx(-3.0, abs=0.05)
+
+
+def test_parts_of_words_are_told_from_words(tmp_path: Path):
+    def row(number: int, tokens: list[str], starts: list[int], ends: list[int]) -> dict[str, Any]:
+        return {
+            "row": number,
+            "status": schema.OK,
+            "target": "yes",
+            "prediction": "yes",
+            "tokens": tokens,
+            "starts": starts,
+            "ends": ends,
+            "linear": [1.0] * len(tokens),
+        }
+
+    rows = [
+        row(0, ["friend", "ship", ",", "a", "ship"], [0, 6, 10, 12, 14], [6, 10, 11, 13, 18]),
+        row(1, ["ship", "ship"], [0, 4], [4, 9]),  # the second token's span holds the blank before it
+        row(2, ["好", "人"], [0, 1], [1, 2]),
+    ]
+    (table,) = summarize(write(tmp_path / "out", rows), min_count=1).tables
+    found = dict(zip(table.tokens, table.occurrences.tolist(), strict=True))
+    assert found == {"friend": 1, "…ship": 1, ",": 1, "a": 1, "ship": 3, "好": 1, "人": 1}

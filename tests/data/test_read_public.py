@@ -26,14 +26,11 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
 
 
-def public(rows: dict[str, list[dict[str, Any]]], names: list[str] | None = None) -> datasets.DatasetDict:
-    parts = {split: datasets.Dataset.from_list(part) for split, part in rows.items()}
-    if names is not None:
-        parts = {
-            split: part.cast_column("label", datasets.ClassLabel(names=names))
-            for split, part in parts.items()
-        }
-    return datasets.DatasetDict(parts)
+def public(rows: dict[str, list[dict[str, Any]]], names: list[str] | None = None) -> Any:
+    parts: Any = datasets.DatasetDict(
+        {split: datasets.Dataset.from_list(part) for split, part in rows.items()}
+    )
+    return parts if names is None else parts.cast_column("label", datasets.ClassLabel(names=names))
 
 
 CASES = [

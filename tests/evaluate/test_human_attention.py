@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from planted_cases import TEXT, VALUES, WORDS, planted_case, truthful, with_scores
 
@@ -138,6 +138,7 @@ def spans_f1(chosen: np.ndarray, marks: np.ndarray) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
+@settings(deadline=None, derandomize=True, database=None)
 @given(st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=2, max_size=15))
 def test_the_metrics_agree_with_brute_force(rows):
     scores = np.array([score for score, _ in rows], dtype=float)
@@ -152,6 +153,7 @@ def test_the_metrics_agree_with_brute_force(rows):
         assert found["iou_f1"] == pytest.approx(spans_f1(top, marks))
 
 
+@settings(deadline=None, derandomize=True, database=None)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=20))
 def test_span_f1_is_that_of_sets(rows):
     chosen, marks = (np.array(side) for side in zip(*rows, strict=True))

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted_cases import planted_case, planted_output, truthful, with_scores
 
@@ -53,6 +53,7 @@ def rho(a: list[float], b: list[float]) -> float:
 numbers = st.lists(st.integers(-3, 3).map(float), min_size=6, max_size=6)
 
 
+@settings(deadline=None, derandomize=True, database=None)
 @given(numbers, numbers)
 def test_correlations_are_those_of_the_definitions(told, truth):
     a, b = np.array(told), np.array(truth)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -76,6 +76,7 @@ def test_different_documents_are_refused():
         paired_bootstrap([1.0, 2.0], [1.0])
 
 
+@settings(deadline=None, derandomize=True, database=None)
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=8))
 def test_holm_is_its_definition(values):
     given_p = {str(i): p for i, p in enumerate(values)}

@@ -1,24 +1,23 @@
-"""Common beginnings computed once: the same numbers, fewer tokens, and never where a model does not allow it."""
+"""Common beginnings computed once: the same numbers, fewer tokens, and never where a model forbids it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from slalom.models import prefix
 from slalom.models.hf import ModuleModel
-from slalom.models.inference import Forward, evaluating
+from slalom.models.inference import Forward
 from slalom.models.prefix import SharedPrefix, plan
 from slalom.perturb import Perturbations, from_rows
 from zoo import tiny
 
-WORDS = "the food was great but the service was awful and the plot is thin ".split()
+TEXT = "the food was great but the service was awful and the plot is thin, the food was cold"
 CACHING = ("gpt2", "llama", "qwen2", "bloom")
 
 
@@ -29,7 +28,7 @@ def _free_calls(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def left_out(model: ModuleModel, block: int = 1) -> tuple[Any, Perturbations]:
-    tokens = model.tokenize(" ".join(WORDS * 2)[:90])
+    tokens = model.tokenize(TEXT)
     n = len(tokens)
     rows = [np.delete(np.arange(n), slice(at, at + block)) for at in range(n - block + 1)]
     return tokens, from_rows(rows, n)
@@ -53,15 +52,12 @@ def test_sharing_changes_no_answer_and_computes_fewer_tokens(kind: str, block: i
     module, tokenizer = tiny(kind, num_labels=3)
     model = ModuleModel(module, tokenizer, batch_tokens=10_000)
     tokens, queries = left_out(model, block)
-    with evaluating(module):
-        forward = Forward(module, False)
-        alone = [model.logits(tokens, queries[[row]]) for row in range(len(queries))]
+    alone = [model.logits(tokens, queries[[row]]) for row in range(len(queries))]
     first = model.logits(tokens, queries)  # answered both ways
     with counted(module) as seen:
         second = model.logits(tokens, queries)
     np.testing.assert_allclose(first, np.concatenate(alone), atol=2e-5)
     np.testing.assert_allclose(second, np.concatenate(alone), atol=2e-5)
-    assert forward.names("past_key_values")
     assert sum(seen) < 0.75 * len(queries.positions)
 
 
@@ -106,14 +102,15 @@ def test_a_failing_cache_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(model.logits(tokens, queries), expected, atol=2e-5)
 
 
-def test_short_random_queries_are_not_shared() -> None:
+def test_short_random_queries_are_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # with calls at their price
     ids = np.random.default_rng(0).integers(0, 50, (200, 4))
     assert len(plan(ids)[1]) == 0
 
 
 def tokens_left(ids: Any, borders: tuple[int, ...]) -> int:
     total = 0
-    for low, high in zip(borders[:-1], borders[1:], strict=True):
+    for low, high in pairwise(borders):
         rows = ids[low:high]
         same = (rows == rows[0]).all(axis=0)
         shared = min(int(np.argmin(same)) if not same.all() else len(same), ids.shape[1] - 1)
@@ -132,9 +129,7 @@ def test_the_plan_leaves_as_few_tokens_as_any_grouping_of_neighbours(seed: int) 
     ids = np.unique(ids, axis=0)
     order, borders = plan(ids)
     inner = range(1, len(ids))
-    every = [
-        (0, *chosen, len(ids)) for size in range(len(ids)) for chosen in combinations(inner, size)
-    ]
+    every = [(0, *chosen, len(ids)) for size in range(len(ids)) for chosen in combinations(inner, size)]
     fewest = min(tokens_left(ids[np.lexsort(ids.T[::-1])], one) for one in every)
     if len(borders) == 0:
         assert fewest > prefix._WORTH * ids.size
@@ -146,4 +141,3 @@ def test_the_plan_leaves_as_few_tokens_as_any_grouping_of_neighbours(seed: int) 
 def test_one_sequence_and_one_token_share_nothing() -> None:
     for shape in ((1, 30), (30, 1)):
         assert len(plan(np.zeros(shape, np.int64))[1]) == 0
-    assert torch.is_grad_enabled()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planted_texts import planted
 
+from planted_texts import planted
 from slalom.data import Document
 from slalom.errors import InputError
 from slalom.training import Network, Settings, cached, default_cache, fingerprint, train
@@ -70,6 +70,16 @@ def test_without_a_split_a_tenth_is_kept_out(tmp_path: Path):
     assert not {one.id for one in material.train} & {one.id for one in material.test}
     labels = [one.label for one in material.train]
     assert labels.count(0) == labels.count(1) > 20
+
+
+def test_bad_rows_stop_or_are_left_out(tmp_path: Path):
+    path = write(tmp_path / "a.jsonl", planted(60))
+    with path.open("a") as file:
+        file.write('{"text": null, "label": "bad"}\n')
+    with pytest.raises(InputError, match="a, row 61: the text is null"):
+        from_source(replace(QUICK, data=str(path)), None)
+    material = from_source(replace(QUICK, data=str(path), skip_bad=True), None)
+    assert (len(material.train) + len(material.test), material.skipped) == (60, 1)
 
 
 def test_data_and_documents_exclude_each_other(tmp_path: Path):

@@ -21,6 +21,7 @@ from slalom.theory.planted import plant
 from slalom.view.html import fragment, render
 
 REVIEW = "The food was great but the service was awful, and the waiter was not nice."
+MENU = "the food was great but service was awful and waiter was rude"
 NEWS = "the match was won in extra time after the shares fell"
 HOSTILE = (
     "<img src=x onerror=alert(1)> <script>alert(2)</script> \u202eevil\u202c \u200f "
@@ -46,6 +47,14 @@ def news() -> Explanation:
     model, tokenizer = plant(rng.normal(size=len(words)), 2 * rng.normal(size=(len(words), 3)), words)
     labels = ["sport", "business", "culture"]
     return slalom.Explainer(model, tokenizer, labels=labels)(NEWS, every_class=True)
+
+
+@pytest.fixture(scope="module")
+def planted() -> Explanation:
+    """A planted SLALOM whose dots stand apart."""
+    words = list(dict.fromkeys(MENU.split()))
+    values, importances = np.linspace(-4, 4, len(words)), np.sin(np.arange(len(words)))
+    return slalom.Explainer(*plant(importances, values, words))(MENU, target=1)
 
 
 @contextmanager
@@ -80,19 +89,19 @@ def place_of(explanation: Explanation, word: str) -> int:
     return explanation.tokens.strings.index(word)
 
 
-def test_text_and_plane_are_linked_both_ways(browser: Browser, tmp_path: Path, review: Explanation):
-    awful, great = place_of(review, "awful"), place_of(review, "great")
-    with opened(browser, tmp_path, review) as (page, _):
+def test_text_and_plane_are_linked_both_ways(browser: Browser, tmp_path: Path, planted: Explanation):
+    awful, great = place_of(planted, "awful"), place_of(planted, "great")
+    with opened(browser, tmp_path, planted) as (page, _):
         dots = page.locator(".plane .dot")
-        assert dots.count() == review.tokens.n_types
+        assert dots.count() == planted.tokens.n_types
         token(page, awful).hover()
         lit = page.locator(".plane .dot.lit")
         assert lit.count() == 1
-        kind = int(review.tokens.inverse[awful])
+        kind = int(planted.tokens.inverse[awful])
         assert lit.get_attribute("data-type") == str(kind)
         assert page.locator(".plane .whisker").count() == 2
         assert page.locator(".tokens tr.lit bdi").all_inner_texts() == ["awful"]
-        page.locator(f'.plane .dot[data-type="{review.tokens.inverse[great]}"]').hover()
+        page.locator(f'.plane .dot[data-type="{planted.tokens.inverse[great]}"]').hover()
         assert page.locator(".text .t.lit").all_inner_texts() == ["great"]
         page.locator(f'.plane .dot[data-type="{kind}"]').click()
         page.mouse.move(1, 1)
@@ -103,20 +112,20 @@ def test_text_and_plane_are_linked_both_ways(browser: Browser, tmp_path: Path, r
         assert page.locator(".text .t.pinned").count() == 0
 
 
-def test_a_dot_stands_for_all_its_copies(browser: Browser, tmp_path: Path, review: Explanation):
-    places = [i for i, word in enumerate(review.tokens.strings) if word == "was"]
+def test_a_dot_stands_for_all_its_copies(browser: Browser, tmp_path: Path, planted: Explanation):
+    places = [i for i, word in enumerate(planted.tokens.strings) if word == "was"]
     assert len(places) == 3
-    with opened(browser, tmp_path, review) as (page, _):
-        dot = page.locator(f'.plane .dot[data-type="{review.tokens.inverse[places[0]]}"]')
-        once = page.locator(f'.plane .dot[data-type="{review.tokens.inverse[place_of(review, "awful")]}"]')
+    with opened(browser, tmp_path, planted) as (page, _):
+        dot = page.locator(f'.plane .dot[data-type="{planted.tokens.inverse[places[0]]}"]')
+        once = page.locator(f'.plane .dot[data-type="{planted.tokens.inverse[place_of(planted, "awful")]}"]')
         size = [float(circle.get_attribute("r") or "nan") ** 2 for circle in (dot, once)]
         assert size[0] == pytest.approx(3 * size[1])
-        dot.click(force=True)
+        dot.click()
         assert page.locator(".text .t.pinned").count() == 3
         assert page.locator(".plane .ghost").count() == 3
         page.get_by_role("button", name="Leave out").click()
-        gone = kept(review, **{f"t{i}": 0 for i in places})
-        assert score(page, "surrogate") == pytest.approx(review.predict(gone), abs=1e-9)
+        gone = kept(planted, **{f"t{i}": 0 for i in places})
+        assert score(page, "surrogate") == pytest.approx(planted.predict(gone), abs=1e-9)
         assert "gone" in (dot.get_attribute("class") or "").split()
 
 

@@ -139,7 +139,8 @@ def test_the_token_guards_the_api_and_the_reports():
 
 def explain_as(http: httpx.Client, authorization: str) -> httpx.Response:
     order = {"text": WORDS, "method": "occlusion"}
-    return http.post("/api/explain", json=order, headers={"authorization": authorization.encode("latin-1")})
+    headers = {b"authorization": authorization.encode("latin-1")}
+    return http.post("/api/explain", json=order, headers=headers)
 
 
 def test_a_full_queue_sends_away_and_quick_requests_pass():

@@ -64,6 +64,18 @@ def explain_corpus(
     ] = None,
     model: o.Model = None,
     device: o.Device = None,
+    engine: o.Engine = None,
+    engine_tolerance: o.EngineTolerance = None,
+    batch_tokens: Annotated[
+        int | None,
+        _option(
+            o.MODEL,
+            "--batch-tokens",
+            min=1,
+            metavar="N",
+            help="Tokens of a batch of the model; 4096 by default, choose more for a GPU.",
+        ),
+    ] = None,
     target: o.Target = None,
     method: o.Method = "slalom",
     effort: o.Effort = None,
@@ -122,7 +134,7 @@ def explain_corpus(
     """
     if words and types:
         raise typer.BadParameter("--words and --types exclude each other")
-    given = {"group": group, "max_characters": max_characters}
+    given = {"group": group, "max_characters": max_characters, "batch_tokens": batch_tokens}
     options = method_options(option or [], effort)
     with guarded(quiet):
         still_libraries()
@@ -139,6 +151,8 @@ def explain_corpus(
                 limit=limit,
                 model=model,
                 device=device,
+                engine=engine.value if engine else None,
+                engine_tolerance=engine_tolerance,
                 target=target,
                 method=method,
                 budget=budget if budget == "auto" else int(budget),

@@ -56,6 +56,9 @@ def train(
     label: Annotated[
         str | None, _option(DATA, "--label", metavar="COLUMN", help="The column of the label.")
     ] = None,
+    skip_bad: Annotated[
+        bool, _option(DATA, "--skip-bad", help="Leave out rows that cannot be used, rather than stop.")
+    ] = False,
     limit: Annotated[
         int | None, _option(DATA, "--limit", min=1, help="Train on this many texts, drawn at random.")
     ] = None,
@@ -127,6 +130,7 @@ def train(
             test=test,
             text=(text, pair) if text and pair else text,
             label=label,
+            skip_bad=skip_bad,
             limit=limit,
             balanced=balanced,
             test_limit=test_limit,
@@ -176,7 +180,8 @@ def _print(where: Path, out: Path) -> None:
         f"accuracy {report['accuracy']:.3f} on {report['test_texts']:,} texts ({report['measured_on']}); "
         f"always the commonest label {report['commonest_label_share']:.3f}"
     )
+    left_out = f" ({report['skipped_rows']:,} rows left out)" if report["skipped_rows"] else ""
     typer.echo(
-        f"trained on {report['train_texts']:,} texts of {report['data']}, {report['parameters']:,} "
+        f"trained on {report['train_texts']:,} texts of {report['data']}{left_out}, {report['parameters']:,} "
         f"parameters, {report['seconds']:.0f} seconds; written to {out}"
     )

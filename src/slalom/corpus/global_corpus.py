@@ -42,6 +42,8 @@ class Corpus:
     """Types that are frequent enough."""
     rare: int
     """Types that are not; together they are one unit."""
+    inner: np.ndarray
+    """Which types mostly go on with a word rather than begin one."""
     skipped: int
     """Texts that hold no token, or are none."""
 
@@ -51,6 +53,10 @@ class Corpus:
     @property
     def n_units(self) -> int:
         return self.n_types + (self.rare > 0)
+
+    def names(self, types: IntArray) -> tuple[str, ...]:
+        """Types as they are shown: a part of a word that is not its beginning starts with …"""
+        return tuple(f"{'…' * int(self.inner[i])}{self.tokens.strings[i]}" for i in types)
 
     @property
     def kept(self) -> IntArray:
@@ -79,6 +85,7 @@ def read_corpus(model: Model, texts: Iterable[str], min_count: int) -> Corpus:
     numbers: dict[Any, int] = {}
     strings: list[str] = []
     parts: list[IntArray] = []
+    inside: list[np.ndarray] = []
     frame, skipped = None, 0
     for text in texts:
         try:
@@ -93,6 +100,7 @@ def read_corpus(model: Model, texts: Iterable[str], min_count: int) -> Corpus:
                 numbers[key] = len(strings)
                 strings.append(string)
         parts.append(np.array([numbers[key] for key in keys], np.int64))
+        inside.append(np.append(False, np.diff(found.words) == 0))
     if len(strings) == 0:
         raise InputError(f"there is nothing to fit: none of the {skipped} texts holds a token")
     sequence = np.concatenate(parts)
@@ -103,8 +111,9 @@ def read_corpus(model: Model, texts: Iterable[str], min_count: int) -> Corpus:
         raise InputError(f"no token occurs {min_count} times in the corpus; lower min_count")
     units = np.where(frequent, np.cumsum(frequent) - 1, n_types)
     offsets = np.r_[0, np.cumsum([len(part) for part in parts])]
+    inner = np.bincount(sequence, weights=np.concatenate(inside), minlength=len(strings)) > 0.5 * copies
     tokens = _types(list(numbers), strings, frame)
-    return Corpus(tokens, sequence, offsets, units, n_types, len(strings) - n_types, skipped)
+    return Corpus(tokens, sequence, offsets, units, n_types, len(strings) - n_types, inner, skipped)
 
 
 def _types(keys: list[Any], strings: list[str], frame: Any) -> Tokens:

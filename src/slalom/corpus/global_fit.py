@@ -123,7 +123,7 @@ def _result(
     share = weights[:d] * (present.T @ (1.0 / mass))[:d] / np.maximum(holding, 1)
     together = aim.activation == "softmax" and len(aim.labels) > 2
     return GlobalSlalom(
-        types=tuple(corpus.tokens.strings[i] for i in kept),
+        types=corpus.names(kept),
         pieces=tuple(corpus.tokens.pieces[i] for i in kept),
         documents=holding,
         occurrences=np.asarray(counts.sum(axis=0))[:d],

@@ -17,6 +17,8 @@ from slalom.corpus.source import Columns, open_source
 from slalom.corpus.store import MANIFEST, SUCCESS, Part, Store, canonical, part_number
 from slalom.corpus.work import Job, Worker
 from slalom.errors import InputError
+from slalom.models.batches import BATCH_TOKENS
+from slalom.models.engines import EngineName
 
 Progress = Callable[["Totals"], None]
 
@@ -64,7 +66,8 @@ class Where:
 
     @property
     def alone(self) -> bool:
-        return self.workers == 1 and self.address is None
+        """Whether this process does it all."""
+        return self.workers == 1 and self.address is None and not self.gpus_per_worker
 
 
 def explain_corpus(
@@ -77,6 +80,9 @@ def explain_corpus(
     limit: int | None = None,
     model: str | None = None,
     device: str | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+    engine: EngineName | None = None,
+    engine_tolerance: float | None = None,
     target: str | int | None = None,
     method: str = "slalom",
     budget: int | Literal["auto"] = "auto",
@@ -96,14 +102,18 @@ def explain_corpus(
     source: a Parquet, CSV or JSON lines file, a folder of them or of .txt files, a pattern with `*`, or a
         data set of the hub; paths are local or any address that fsspec knows.
     text, id, split: columns, see docs/corpus.md. limit: the first documents only.
-    target, method, budget, seed, granularity, options: as an Explainer takes them.
+    device, batch_tokens, engine, engine_tolerance: as an Explainer takes them, but that batches have a fixed
+        size: batches that tune themselves round differently from run to run.
+    target, method, budget, seed, granularity, options: as an Explainer is called with.
     where: this process, or how many workers of which Ray cluster.
     resume: go on with an unfinished run of the same corpus and settings.
     """
-    _check_whole(limit=limit, group=group, max_characters=max_characters)
+    _check_whole(limit=limit, group=group, max_characters=max_characters, batch_tokens=batch_tokens)
     call = {"target": target, "method": method, "budget": budget, "seed": seed, "granularity": granularity}
     call |= dict(options or {})
     _check_call(call)
+    access: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
+    access |= {"engine": engine, "engine_tolerance": engine_tolerance}
     where = where or Where()
     store = Store(output)
     corpus = open_source(source, Columns(text, id, split), max_characters)
@@ -115,27 +125,31 @@ def explain_corpus(
         "tokens_table": tokens_table,
         "group": [group, GROUP_CHARACTERS],
         "max_characters": max_characters,
-        "device": device,
+        "access": access,
         "threads": where.threads,
     }
     manifest = _manifest(corpus.identity, model_identity(model), settings)
-    job = Job(
-        store.address,
-        manifest["fingerprint"],
-        model_source(model),
-        device,
-        call,
-        where.threads,
-        keep_text,
-        tokens_table,
-    )
-    finished = _prepare(store, manifest, resume)
-    if finished is not None:
-        return finished
-    store.create(tokens_table)
+    tables = {"keep_text": keep_text, "tokens": tokens_table, "threads": where.threads}
+    job = Job(store.address, manifest["fingerprint"], model_source(model), access, call, **tables)
+    cut = groups(limited(corpus.documents(), limit), group)
+    return _prepare(store, manifest, resume) or _locked(store, manifest, job, where, cut, resume, progress)
+
+
+def _locked(
+    store: Store,
+    manifest: dict[str, Any],
+    job: Job,
+    where: Where,
+    cut: Iterator[Group],
+    resume: bool,
+    progress: Progress | None,
+) -> Totals:
+    store.create(job.tokens)
     with locked(store):
+        finished = _prepare(store, manifest, resume)  # again: another run may have ended a moment ago
+        if finished is not None:
+            return finished
         store.write_json(MANIFEST, manifest)
-        cut = groups(limited(corpus.documents(), limit), group)
         return _run(store, job, where, cut, progress)
 
 

@@ -158,9 +158,7 @@ class _Seen:
     def _sum(self, rows: Rows) -> None:
         if len(rows.explained) == 0:
             return
-        encoded = rows.tokens.dictionary_encode()
-        known = self.vocabulary.numbers([word or "" for word in encoded.dictionary.to_pylist()])
-        types = known[encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)]
+        types = self.vocabulary.numbers(rows.strings)[rows.tokens]
         keys = [self._key(rows.single, i) for i in rows.explained.tolist()]
         self.ranking = self.ranking or rows.single["ranking"][rows.explained[0]] or ""
         codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}

@@ -12,6 +12,7 @@ from slalom.corpus import schema
 from slalom.corpus.files import filesystem
 from slalom.corpus.store import MANIFEST, SUCCESS
 from slalom.errors import InputError
+from slalom.models.texts import is_unspaced
 from slalom.tokens import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ class Rows:
     """Which of them were explained."""
     owner: IntArray
     """For every token, its document's place in `explained`."""
-    tokens: Any
-    """Their strings, as a pyarrow array."""
+    tokens: IntArray
+    """For every token, its place in `strings`; a part of a word that is not its beginning starts with …"""
+    strings: list[str]
     scores: FloatArray
     """(n, S)"""
     errors: FloatArray
@@ -113,7 +115,7 @@ def read(source: Source, batch: int) -> Iterator[Rows]:
     """All documents, `batch` at a time."""
     _, lib = _parquet()
     lists = [_column(name) for name in source.names]
-    wanted = [*_SINGLE, *schema.FIDELITY, "tokens", *lists]
+    wanted = [*_SINGLE, *schema.FIDELITY, "tokens", "starts", "ends", *lists]
     wanted += [f"{name}_stderr" for name in lists if name in schema.STDERR]
     run = None
     for file in source.files:
@@ -148,14 +150,41 @@ def _rows(part: pyarrow.RecordBatch, names: Sequence[str], file: str) -> Rows:
     lengths = _lengths(tokens)
     scores = [_numbers(chosen, _column(name), lengths, file) for name in names]
     errors = [_numbers(chosen, f"{_column(name)}_stderr", lengths, file) for name in names]
+    owner = np.repeat(np.arange(len(explained)), lengths)
+    starts, ends = (_numbers(chosen, name, lengths, file) for name in ("starts", "ends"))
+    encoded = tokens.flatten().dictionary_encode()
+    words = [word or "" for word in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    inner = _inner(owner, codes, words, starts, ends)
+    found, kinds = np.unique(codes + len(words) * inner, return_inverse=True)
     return Rows(
         single,
         explained,
-        np.repeat(np.arange(len(explained)), lengths),
-        tokens.flatten(),
+        owner,
+        kinds,
+        [words[i] if i < len(words) else f"…{words[i - len(words)]}" for i in found.tolist()],
         np.stack(scores, axis=1),
         np.stack(errors, axis=1),
     )
+
+
+def _inner(
+    owner: IntArray, codes: IntArray, words: list[str], starts: FloatArray, ends: FloatArray
+) -> np.ndarray:
+    """Which tokens go on with the word of the token before: no blank between two letters or digits."""
+    sizes = np.array([len(word) for word in words], float)
+    opens, closes = (np.array([_in_word(word[i : i + 1 or None]) for word in words], bool) for i in (0, -1))
+    if len(codes) == 0:
+        return np.zeros(0, bool)
+    joined = (owner[1:] == owner[:-1]) & (starts[1:] == ends[:-1])
+    joined &= opens[codes[1:]] & closes[codes[:-1]]
+    # Some tokenizers count the blank before a word to the word.
+    joined &= (ends - starts)[1:] == sizes[codes[1:]]
+    return np.append(False, joined)
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() and not is_unspaced(character)
 
 
 def _numbers(part: pyarrow.RecordBatch, column: str, lengths: IntArray, file: str) -> FloatArray:

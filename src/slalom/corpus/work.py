@@ -27,9 +27,10 @@ class Job:
     output: str
     fingerprint: str
     model: str | None
-    device: str | None
+    access: dict[str, Any]
+    """What an Explainer is made with, beside the model."""
     call: dict[str, Any]
-    """What an Explainer is called with."""
+    """What it is called with."""
     threads: int = 1
     keep_text: bool = False
     tokens: bool = False
@@ -41,7 +42,7 @@ class Worker:
     def __init__(self, job: Job):
         self.job = job
         self.store = Store(job.output)
-        self.explainer = Explainer(job.model, device=job.device)
+        self.explainer = Explainer(job.model, **job.access)
         with threads(job.threads):
             self._probe()
 

@@ -146,9 +146,7 @@ def _documents(
         elif on_bad == "skip":
             skipped[made.reason] += 1
         else:
-            raise InputError(
-                f"{table.name}, {place}: {made.reason}; correct it or skip such rows (on_bad='skip')"
-            )
+            raise InputError(f"{table.name}, {place}: {made.reason}; correct it, or skip such rows")
         if len(found) == enough:
             break
     return found, skipped

@@ -22,6 +22,7 @@ from slalom.explainers._plan import LENGTH, PACES, Effort, Portion, portions
 from slalom.explainers._scales import Granularity, Scales, fit
 from slalom.explanation import Explanation
 from slalom.fit import readings
+from slalom.fit.blas import one_thread
 from slalom.models.ask import Ask
 from slalom.models.target import Target, probabilities
 from slalom.surrogate import Slalom
@@ -50,7 +51,9 @@ def explain(
     whole = target.signal(ask.whole()[None])[0]
     plan = portions(ask.tokens, effort, budget, seed, length)
     answers, scales, certainty = _study(ask, target, plan, effort, granularity, gamma)
-    scores, errors = _read(scales, target)
+    with one_thread():
+        scores, errors = _read(scales, target)
+        trust = fidelity(ask.tokens, answers, scales, target, whole)
     return Explanation(
         tokens=ask.tokens,
         method="slalom",
@@ -62,7 +65,7 @@ def explain(
         ranking="linear",
         stderr=errors,
         surrogate=_for_target(scales.context, target),
-        fidelity=fidelity(ask.tokens, answers, scales, target, whole),
+        fidelity=trust,
         cost=ask.cost,
         settings={
             "effort": effort,
@@ -88,8 +91,9 @@ def _study(
     column = target.index if target.activation == "softmax" and len(target.labels) > 2 else 0
     answers = Answers().with_portion(ask, target, next(plan))
     while True:
-        scales = fit(ask.tokens, answers, whole, granularity, column, gamma)
-        certainty = _certainty(scales, target)
+        with one_thread():
+            scales = fit(ask.tokens, answers, whole, granularity, column, gamma)
+            certainty = _certainty(scales, target)
         portion = next(plan, None) if certainty < PACES[effort].certainty else None
         if portion is None:
             return answers, scales, certainty

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,9 @@ class SharedPrefix:
 
     def _reused(self, forward: Forward, ids: IntArray, types: IntArray, borders: IntArray) -> FloatArray:
         done = []
-        for low, high in zip(borders[:-1], borders[1:], strict=True):
-            rows = slice(int(low), int(high))
-            length = int(_common(ids[rows]).min(initial=0)) if high - low > 1 else 0
+        for low, high in pairwise(borders.tolist()):
+            rows = slice(low, high)
+            length = int(_common(ids[rows]).min()) if high - low > 1 else 0
             if length == 0:
                 done.append(forward(ids[rows], types[rows]))
             else:
@@ -82,6 +83,9 @@ def plan(ids: IntArray) -> tuple[IntArray, IntArray]:
         return nothing, nothing
     order = np.lexsort(ids.T[::-1])
     common = _common(ids[order])
+    enough = _WORTH * (count * length + _CALL)
+    if count * length - common.sum() + 2 * _CALL > enough:  # no grouping saves more than neighbours share
+        return nothing, nothing
     least = np.full(count + 1, np.inf)
     least[0], start = 0.0, np.zeros(count + 1, np.int64)
     for end in range(1, count + 1):
@@ -90,7 +94,7 @@ def plan(ids: IntArray) -> tuple[IntArray, IntArray]:
         costs = least[:end] + shared + np.arange(end, 0, -1) * (length - shared) + _CALL * (1 + (shared > 0))
         start[end] = np.argmin(costs)
         least[end] = costs[start[end]]
-    if least[count] > _WORTH * (count * length + _CALL):
+    if least[count] > enough:
         return nothing, nothing
     return order, np.array(list(_borders(start))[::-1], np.int64)
 

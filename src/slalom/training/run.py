@@ -64,6 +64,7 @@ def train(
         "commonest_label_share": _commonest(material.test),
         "data": material.name,
         "train_texts": len(material.train),
+        "skipped_rows": material.skipped,
         "train_loss": outcome.loss,
         "labels": list(material.labels),
         "length": length,

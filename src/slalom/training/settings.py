@@ -60,6 +60,7 @@ class Settings:
         that is kept out of the training.
     model: a `Network`, or the directory (or hub id) of a model to fine-tune, with or without a
         classification head.
+    skip_bad: leave out rows of the data that cannot be used; by default they are an error.
     limit, balanced: train on that many texts, drawn at random; on equally many of each label.
     test_limit: measure on that many texts, drawn at random.
     rate: the peak learning rate; by default 5e-4 for a network from nothing, 1e-4 for fine-tuning.
@@ -74,6 +75,7 @@ class Settings:
     test: str | None = None
     text: str | tuple[str, str] | None = None
     label: str | None = None
+    skip_bad: bool = False
     limit: int | None = None
     balanced: bool = False
     test_limit: int | None = None

@@ -24,6 +24,8 @@ class Material:
     test: tuple[Document, ...]
     labels: tuple[str, ...]
     measured_on: str
+    skipped: int = 0
+    """Rows of the training data that could not be used."""
 
 
 def from_source(settings: Settings, data_dir: str | None) -> Material:
@@ -62,7 +64,13 @@ def _read(
     settings: Settings, source: str, split: str | None, data_dir: str | None, labels: Sequence[str] | None
 ) -> Dataset:
     return read(
-        source, split=split, text=settings.text, label=settings.label, labels=labels, data_dir=data_dir
+        source,
+        split=split,
+        text=settings.text,
+        label=settings.label,
+        labels=labels,
+        data_dir=data_dir,
+        on_bad="skip" if settings.skip_bad else "raise",
     )
 
 
@@ -81,7 +89,7 @@ def _material(
         measured = draw(measured, limit=settings.test_limit, seed=settings.seed)
     labels = whole.labels or tuple(map(str, range(max((d.label or 0 for d in labelled), default=0) + 1)))
     _check(whole.name, train, measured, labels)
-    return Material(whole.name, train, tuple(measured), labels, measured_on)
+    return Material(whole.name, train, tuple(measured), labels, measured_on, sum(whole.skipped.values()))
 
 
 def _check(name: str, train: Sequence[Document], test: Sequence[Document], labels: Sequence[str]) -> None:

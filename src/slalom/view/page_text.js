@@ -95,7 +95,7 @@ function escape(state) {
 }
 
 function tip(state, anchor, units) {
-  const { tip: box, root } = state.parts;
+  const { tip: box, root, text } = state.parts;
   for (const span of root.querySelectorAll("[aria-describedby]")) span.removeAttribute("aria-describedby");
   box.hidden = anchor === null || units.length === 0;
   if (box.hidden) return;
@@ -104,7 +104,9 @@ function tip(state, anchor, units) {
   const at = anchor.getClientRects()[0] ?? anchor.getBoundingClientRect(), around = root.getBoundingClientRect();
   const below = at.bottom + 8 + box.offsetHeight < window.innerHeight || at.top < box.offsetHeight + 8;
   box.style.top = (below ? at.bottom + 8 : at.top - 8 - box.offsetHeight) - around.top + "px";
-  box.style.left = Math.min(Math.max(at.left - around.left, 0), Math.max(around.width - box.offsetWidth, 0)) + "px";
+  // A token's tooltip keeps to the text, so that the plane beside it stays in sight.
+  const end = anchor.classList.contains("t") ? text.getBoundingClientRect().right : around.right;
+  box.style.left = Math.max(Math.min(at.left, end - box.offsetWidth) - around.left, 0) + "px";
 }
 
 /** The scores of a token; of several, from the least to the greatest. */

@@ -15,7 +15,10 @@ from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 CHUNK = 4096
-"""Tokens that are asked about before the next look at whether anybody still wants the answer."""
+"""The least tokens that are asked about before the next look at whether anybody still wants the answer."""
+
+_SPECIAL = 2
+"""Tokens that models put around a query, more or less."""
 
 Why = Literal["left", "late", "closing"]
 
@@ -82,7 +85,7 @@ class Watched:
 
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         answers = np.zeros((len(perturbations), len(self.labels)))
-        for rows in _chunks(tokens, perturbations):
+        for rows in _chunks(tokens, perturbations, max(CHUNK, 2 * getattr(self._model, "batch_tokens", 0))):
             self._watch.report(self._asked)
             answers[rows] = self._model.logits(tokens, perturbations[rows])
             self._asked += len(rows)
@@ -90,25 +93,22 @@ class Watched:
         return answers
 
 
-def _chunks(tokens: Tokens, queries: Perturbations) -> Iterator[IntArray]:
-    """The queries, shortest first, in chunks of about CHUNK tokens.
-
-    Queries of one length stay together where they can: a model then sees the very batches it would see
-    without chunks, and gives the very same answers.
-    """
+def _chunks(tokens: Tokens, queries: Perturbations, size: int) -> Iterator[IntArray]:
+    """The queries, shortest first, in chunks of about `size` tokens; batches hold queries of one length."""
     sizes = np.array([len(piece) for piece in tokens.pieces], dtype=np.int64)
-    lengths = np.bincount(queries.rows, weights=sizes[queries.positions], minlength=len(queries)) + 1
+    lengths = np.bincount(queries.rows, weights=sizes[queries.positions], minlength=len(queries)) + _SPECIAL
     order = np.argsort(lengths, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1)
     waiting: list[IntArray] = []
-    cost = 0.0
-    for group in groups:
-        for part in np.array_split(group, max(1, int(lengths[group].sum() // (4 * CHUNK)))):
-            waiting.append(part)
-            cost += lengths[part].sum()
-            if cost >= CHUNK:
+    room = float(size)
+    for group in np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1):
+        step = max(1, int(size // lengths[group[:1]].sum())) if len(group) else 1
+        for start in range(0, len(group), step):
+            part = group[start : start + step]
+            if waiting and lengths[part].sum() > room:
                 yield np.concatenate(waiting)
-                waiting, cost = [], 0.0
+                waiting, room = [], float(size)
+            waiting.append(part)
+            room -= lengths[part].sum()
     if waiting:
         yield np.concatenate(waiting)
 

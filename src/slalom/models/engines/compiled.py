@@ -20,7 +20,8 @@ _COMPILERS = ("g++", "clang++", "c++", "cl")
 def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
     if forward.device.type == "cpu":
         _need_compiler()
-    compiled = torch.compile(Graph(forward), dynamic=True)
+    with still():
+        compiled = torch.compile(Graph(forward), dynamic=True)
 
     def answer(ids: IntArray, types: IntArray) -> FloatArray:
         # A batch of one would be compiled a second time: sizes of 1 are constants to the compiler.

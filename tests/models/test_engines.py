@@ -1,0 +1,204 @@
+"""Engines give the module's own answers, say how far they are off, and refuse where that is too far."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from slalom import Explainer
+from slalom.errors import InputError, MissingExtraError, ModelError
+from slalom.models import open_model
+from slalom.models.engines import ENGINES, KINDS
+from slalom.models.engines.hardware import amx_is_broken
+from slalom.perturb import Perturbations, from_rows
+from zoo import TEXT, tiny, tokenizer
+
+PAIR = ("the food was great", "it isn't bad, but the service was awful")
+CASES = (("onnx", "bert"), ("onnx", "llama"), ("openvino", "gpt2"), ("openvino-int8", "roberta"))
+"""Every export takes seconds, so that each engine meets few kinds here; the rest are alike."""
+
+
+class Bag(nn.Module):
+    """The mean of the embeddings and a linear layer: exported in no time."""
+
+    def __init__(self, size: int, odd: bool = False):
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.table, self.head = nn.Embedding(size, 8), nn.Linear(8, 2)
+        self.odd = odd
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        if self.odd and int(input_ids.sum()) % 2:  # no graph can hold this question
+            return self.head(self.table(input_ids).amax(dim=1))
+        return self.head(self.table(input_ids).mean(dim=1))
+
+
+def bag(odd: bool = False) -> tuple[Bag, Any]:
+    own = tokenizer("bert")
+    return Bag(len(own), odd), own
+
+
+def need(engine: str) -> None:
+    package = {"onnx": "onnxruntime", "openvino": "openvino", "openvino-int8": "nncf"}.get(engine)
+    if package and find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+
+
+def queries(n: int) -> Perturbations:
+    rng = np.random.default_rng(3)
+    rows = [np.sort(rng.choice(n, size, replace=False)) for size in (1, 1, 2, 3, 3, 3, 7, n - 1, n)]
+    return from_rows(rows, n)
+
+
+@pytest.mark.parametrize(("engine", "kind"), CASES)
+def test_an_engine_answers_as_the_module_does(engine: str, kind: str) -> None:
+    need(engine)
+    module, own = tiny(kind, num_labels=3)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    model, original = open_model(module, own, engine=engine), open_model(module, own)  # type: ignore[arg-type]
+    for text in (TEXT, PAIR):
+        tokens = model.tokenize(text)
+        asked = queries(len(tokens))
+        ours, theirs = original.logits(tokens, asked), model.logits(tokens, asked)
+        report = model.engine_report  # type: ignore[attr-defined]
+        allowed = report["tolerance"] if engine == "openvino-int8" else 1e-5
+        assert np.abs(ours - theirs).max() <= allowed * report["spread"]
+    assert report["name"] == engine
+    assert 0 <= report["deviation"] <= report["tolerance"] * report["spread"]
+    assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
+
+
+def test_compiled_answers_are_the_modules_own() -> None:
+    module, own = bag()
+    model, original = open_model(module, own, engine="compile"), open_model(module, own)
+    tokens = model.tokenize(TEXT)
+    asked = queries(len(tokens))
+    np.testing.assert_allclose(model.logits(tokens, asked), original.logits(tokens, asked), atol=1e-5)
+    with torch.no_grad():
+        module.head.bias += 5.0  # the compiled graph computes with the module's own weights
+    np.testing.assert_allclose(model.logits(tokens, asked), original.logits(tokens, asked), atol=1e-5)
+
+
+@pytest.mark.parametrize("engine", ["bf16", "autocast"])
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_half_precision_is_close_or_refused(engine: str, kind: str) -> None:
+    module, own = tiny(kind)
+    model, original = open_model(module, own, engine=engine), open_model(module, own)  # type: ignore[arg-type]
+    tokens = model.tokenize(TEXT)
+    asked = queries(len(tokens))
+    if amx_is_broken():
+        with pytest.raises(ModelError, match="announces AMX"):
+            model.logits(tokens, asked)
+        return
+    difference = np.abs(model.logits(tokens, asked) - original.logits(tokens, asked)).max()
+    report = model.engine_report  # type: ignore[attr-defined]
+    assert 0 < difference <= 2 * report["tolerance"] * report["spread"]
+    assert {p.dtype for p in module.parameters()} == {torch.float32}
+
+
+def test_changed_weights_reach_an_exported_engine() -> None:
+    need("onnx")
+    module, own = bag()
+    model, original = open_model(module, own, engine="onnx"), open_model(module, own)
+    tokens = model.tokenize(TEXT)
+    asked = queries(len(tokens))
+    before = model.logits(tokens, asked)
+    with torch.no_grad():
+        module.head.weight *= -1.0
+    after = model.logits(tokens, asked)
+    np.testing.assert_allclose(after, original.logits(tokens, asked), atol=1e-5)
+    assert np.abs(after - before).max() > 0.01
+
+
+@pytest.mark.parametrize("engine", ["onnx", "openvino"])
+def test_several_threads_ask_one_engine(engine: str) -> None:
+    need(engine)
+    module, own = bag()
+    model, original = open_model(module, own, engine=engine), open_model(module, own)  # type: ignore[arg-type]
+    tokens = model.tokenize(TEXT)
+    n = len(tokens)
+    rng = np.random.default_rng(0)
+    asked = [from_rows([rng.choice(n, 1 + i % 5) for _ in range(20)], n) for i in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda one: model.logits(tokens, one), asked))
+    for one, answer in zip(asked, answers, strict=True):
+        np.testing.assert_allclose(answer, original.logits(tokens, one), atol=1e-5)
+
+
+def test_an_engine_beyond_its_tolerance_is_refused_each_time() -> None:
+    need("onnx")
+    module, own = bag()
+    model = open_model(
+        module, own, output="logits", labels=["no", "yes"], engine="onnx", engine_tolerance=1e-15
+    )
+    for _ in range(2):
+        with pytest.raises(ModelError, match=r"'onnx' deviates .* raise engine_tolerance"):
+            model.tokenize(TEXT)
+
+
+def test_what_cannot_be_exported_is_refused() -> None:
+    need("onnx")
+    module, own = bag(odd=True)
+    with pytest.raises(ModelError, match=r"Bag cannot be exported to ONNX.*engine='eager'"):
+        open_model(module, own, engine="onnx").tokenize(TEXT)
+
+
+def test_the_explanation_says_which_engine_answered() -> None:
+    need("onnx")
+    module, own = bag()
+    plain = Explainer(module, own)("the food was great", method="occlusion")
+    other = Explainer(module, own, engine="onnx")("the food was great", method="occlusion")
+    assert "engine" not in plain.settings
+    assert other.settings["engine"]["name"] == "onnx"
+    assert other.settings["engine"]["deviation"] < 1e-5
+    for name, scores in plain.scores.items():
+        np.testing.assert_allclose(other.scores[name], scores, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("engine", "package", "extra"),
+    [
+        ("onnx", "onnxruntime", "onnx"),
+        ("onnx", "onnxscript", "onnx"),
+        ("openvino", "openvino", "openvino"),
+    ],
+)
+def test_a_missing_package_gives_the_install_command(
+    engine: Any, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
+    with pytest.raises(MissingExtraError, match=rf"slalom-xai\[{extra}\]"):
+        open_model(*bag(), engine=engine).tokenize(TEXT)
+
+
+def test_compile_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(ModelError, match=r"needs a C\+\+ compiler, and there is no no-such-compiler"):
+        open_model(*bag(), engine="compile").tokenize(TEXT)
+
+
+def test_wrong_choices_are_refused() -> None:
+    module, own = bag()
+    with pytest.raises(InputError, match="engine must be one of eager"):
+        open_model(module, own, engine="cuda")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="engine_tolerance judges an engine"):
+        open_model(module, own, engine_tolerance=0.1)
+    with pytest.raises(InputError, match="above 0"):
+        open_model(module, own, engine="onnx", engine_tolerance=-1)
+    with pytest.raises(InputError, match="is for torch modules"):
+        open_model(lambda texts: [[0.0, 1.0] for _ in texts], engine="onnx")
+
+
+def test_every_engine_has_a_file_and_a_tolerance() -> None:
+    assert set(KINDS) == set(ENGINES) - {"eager"}
+    assert all(find_spec(f"slalom.models.engines.{kind.file}") for kind in KINDS.values())
+    assert all(0 < kind.tolerance < 0.5 for kind in KINDS.values())
