@@ -94,6 +94,17 @@ def test_short_sequences(d: int, count: int, seed: int):
     assert times.max() - times.min() <= 1
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(5, 40), st.integers(1, 60), st.integers(2, 5), st.integers(0, 9))
+def test_picked_sequences_keep_the_order_and_use_every_token_alike(
+    n: int, count: int, length: int, seed: int
+):
+    drawn = designs.picked(n, count, length, np.random.default_rng(seed))
+    rows = drawn.positions.reshape(count, length)
+    assert (np.diff(rows, axis=1) >= 0).all()
+    assert np.ptp(np.bincount(drawn.positions, minlength=n)) <= 1
+
+
 def test_short_lengths_are_all_drawn():
     queries = designs.short(np.arange(5), 5, 300, (1, 2, 4), np.random.default_rng(0))
     times = np.bincount(queries.lengths)

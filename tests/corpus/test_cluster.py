@@ -51,7 +51,7 @@ def cluster() -> Iterator[Any]:
     # The paths of Ray's sockets are bounded: not below pytest's long ones.
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as place:
         node = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
-        made = Cluster(initialize_head=True, head_node_args={**node, "_temp_dir": place})
+        made = Cluster(initialize_head=True, head_node_args={**node, "temp_dir": place})
         made.add_node(**node)
         made.wait_for_nodes()
         yield made

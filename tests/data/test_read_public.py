@@ -23,7 +23,7 @@ HATE = ("hatespeech", "normal", "offensive")
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("SLALOM_DATA", raising=False)
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", str(tmp_path / "cache"))
 
 
 def public(rows: dict[str, list[dict[str, Any]]], names: list[str] | None = None) -> Any:

@@ -110,7 +110,7 @@ def test_the_transformer_of_proposition_5_1(d: int, classes: int):
     rng = np.random.default_rng(d + classes)
     s, v = rng.normal(size=d), rng.normal(size=(d, classes))
     text = " ".join(f"t{i}" for i in range(d))
-    found = alone(Explainer(*plant(s, v))(text, target=1, effort="fast", budget=4 * d))
+    found = alone(Explainer(*plant(s, v))(text, target=1, effort="fast", length=3, budget=4 * d))
     want = v[:, 0] if classes == 1 else (v - v.mean(axis=1, keepdims=True))[:, 1]
     np.testing.assert_allclose(found.values, want, atol=1e-6)
     np.testing.assert_allclose(found.importances, s - s.mean(), atol=1e-6)
@@ -409,3 +409,26 @@ def test_a_common_shift_of_the_importances_is_no_uncertainty():
 def test_wrong_options(bundled: Explainer, wrong: dict[str, Any], message: str):
     with pytest.raises(InputError, match=message):
         bundled(REVIEW, **wrong)
+
+
+def test_fast_asks_about_sequences_of_one_length_in_order(bundled: Explainer):
+    asked: list[str] = []
+
+    def listening(texts: list[str]) -> list[float]:
+        asked.extend(texts)
+        return [float(len(text)) for text in texts]
+
+    words = [f"w{i:02d}" for i in range(20)]
+    for length in (2, 5):
+        asked.clear()
+        Explainer(listening)(" ".join(words), effort="fast", budget=40, length=length)
+        sizes = [len(text.split()) for text in asked]
+        assert set(sizes) - {20, 10} == {length}  # besides the whole text, and the halves that show the output
+        assert all(text.split() == sorted(text.split()) for text in asked)
+
+
+@pytest.mark.parametrize(("options", "told"), [({"length": 1}, "from 2"), ({"length": 3}, "effort 'fast'")])
+def test_lengths_that_cannot_be(bundled: Explainer, options: dict[str, Any], told: str):
+    effort = "fast" if options["length"] == 1 else "balanced"
+    with pytest.raises(InputError, match=told):
+        bundled(REVIEW, effort=effort, **options)

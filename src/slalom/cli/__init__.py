@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
+from slalom.cli.bench import bench
 from slalom.cli.compare import compare
 from slalom.cli.evaluate import evaluate
 from slalom.cli.explain import explain
 from slalom.cli.explain_corpus import explain_corpus
 from slalom.cli.global_ import global_
 from slalom.cli.methods import methods
+from slalom.cli.reproduce import reproduce
 from slalom.cli.run import INTERRUPTED
 from slalom.cli.serve import serve
 from slalom.cli.show import show
@@ -27,10 +29,12 @@ app = typer.Typer(
 )
 app.command()(explain)
 app.command()(compare)
+app.command()(bench)
 app.command()(evaluate)
 app.command()(explain_corpus)
 app.command("global")(global_)
 app.command()(methods)
+app.command()(reproduce)
 app.command()(serve)
 app.command()(show)
 app.command()(summarize)

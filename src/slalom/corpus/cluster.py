@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -183,11 +184,13 @@ def _ray() -> Any:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # Ray writes past the terminal otherwise
     try:
-        import ray
-        import ray.data
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Ray tells itself of its own settings is not the user's
+            import ray
+            import ray.data
+
+            ray.data.DataContext.get_current().enable_progress_bars = False
     except ImportError as error:
         raise MissingExtraError("ray", "cluster", "explaining with several workers") from error
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     return ray

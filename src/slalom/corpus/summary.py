@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 import math
 import os
-import re
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from slalom.corpus import schema
 from slalom.corpus.summary_read import Rows, open_output, read
+from slalom.corpus.summary_reasons import general, why_bad
 from slalom.corpus.summary_sums import Batch, Moments, Sums, Vocabulary
 from slalom.corpus.summary_table import Table, order
 from slalom.errors import InputError
@@ -26,11 +26,7 @@ LEVELS = ((0.9, "good"), (0.7, "fair"), (0.4, "rough"), (-math.inf, "poor"))
 _BATCH = 2048
 _REASONS = 100
 """Different reasons of errors that are counted one by one."""
-_FEW = 10
-"""Held-out queries below which an R² is mostly chance."""
 _STEPS = 100
-_VARYING = 0.05
-"""Of the output: answers that vary by less leave a surrogate nothing to explain."""
 
 
 @dataclass(frozen=True)
@@ -258,33 +254,6 @@ def _table(
         opposite=rarer / np.maximum(found.documents[chosen], 1),
         hidden=int(((found.documents > 0) & (found.documents < min_count)).sum()),
     )
-
-
-def general(reason: str) -> str:
-    """An error without what belongs to one document: quoted text and numbers."""
-    short = re.sub(r"'[^']*'|\"[^\"]*\"", "‘…’", " ".join(reason.split()))
-    return re.sub(r"\d+", "N", short)[:200]
-
-
-def why_bad(single: dict[str, list[Any]], i: int) -> str:
-    """What the numbers of a document say about a bad fit."""
-
-    def number(name: str) -> float:
-        value = single[name][i]
-        return math.nan if value is None else float(value)
-
-    r2, linear, held_out = number("r2"), number("linear_r2"), number("heldout_queries")
-    spread, output = number("constant_rmse"), number("output")
-    reasons = []
-    if linear > r2 + 0.02:
-        reasons.append(f"a linear surrogate fits better ({linear:.2f})")
-    if spread < _VARYING * abs(output):
-        reasons.append(f"the answers hardly vary (by {spread:.2g} around {output:+.2f})")
-    if held_out < _FEW:
-        reasons.append(f"measured on {held_out:.0f} queries only")
-    if not reasons:
-        reasons.append(f"off by {number('rmse'):.2g} where the answers vary by {spread:.2g}")
-    return "; ".join([*reasons, *(note for note in single["notes"][i] or [])])
 
 
 def _id(single: dict[str, list[Any]], i: int) -> str:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from html import escape
 
 from slalom.corpus.summary_table import SURE, UNSTABLE, Report, Section, Table, unstable
 from slalom.corpus.summary_view import cells, heads, number, rest
-from slalom.view.style import FRAGMENT, LEVELS, PAGE
+from slalom.view.style import FRAGMENT, PAGE, policy, shade
 from slalom.view.text import label, strength, visible
 
 MOST = 500
 """Rows of a table on the page; the files hold all of them."""
 
 _STYLE = """
-body{max-width:76rem}
+.slalom-explanation .card{margin:1rem 0}
+.slalom-explanation dl{margin:.6em 0}
 .slalom-explanation th button{font:inherit;color:inherit;background:none;border:0;padding:0;cursor:pointer}
 .slalom-explanation th[aria-sort=ascending] button::after{content:" ▲"}
 .slalom-explanation th[aria-sort=descending] button::after{content:" ▼"}
 .slalom-explanation td.long{white-space:normal;overflow-wrap:anywhere;max-width:48rem}
-.slalom-explanation .scroll{max-height:36rem;overflow:auto}
-.slalom-explanation thead th{position:sticky;top:0;background:#fff}
-@media (prefers-color-scheme:dark){.slalom-explanation thead th{background:#14171d}}
+.slalom-explanation .scroll{max-height:36rem;overflow:auto;margin:.5em 0}
+.slalom-explanation .scroll thead th{position:sticky;top:0;background:#fff;z-index:1}
+@media (prefers-color-scheme:dark){.slalom-explanation .scroll thead th{background:#181c23}}
 """
 
 _SCRIPT = """
@@ -42,26 +41,18 @@ for (const button of document.querySelectorAll("th button")) button.addEventList
 
 def render(report: Report) -> str:
     """The whole page."""
-    styles = " ".join(_hash(style) for style in (PAGE, FRAGMENT, _STYLE))
-    policy = (
-        f"default-src 'none'; style-src {styles}; script-src {_hash(_SCRIPT)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    allowed = policy((PAGE, FRAGMENT, _STYLE), (_SCRIPT,))
     title = escape(visible(report.title))
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         f"<title>{title}</title>\n<style>{PAGE}</style>\n<style>{FRAGMENT}</style>\n"
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f'<div class="slalom-explanation"><h2>{title}</h2>{_body(report)}</div>\n'
+        f"<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>slalom <span>{title}</span></h1>\n"
+        f'<div class="slalom-explanation">{_body(report)}</div>\n</main>\n'
         f"<script>{_SCRIPT}</script>\n</body>\n</html>\n"
     )
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _body(report: Report) -> str:
@@ -77,18 +68,22 @@ def _body(report: Report) -> str:
 def _table(table: Table) -> str:
     head = f"<h3>{escape(visible(table.label))}</h3><p>{escape(visible(table.about))}</p>"
     if len(table) == 0:
-        return f'{head}<p class="note">No token is in enough documents.</p>'
+        return _card(f'{head}<p class="note">No token is in enough documents.</p>')
     shaky = unstable(table)
     said = f"Strongest first: by what is left of |{table.ranking}| after {SURE:.0f} standard errors."
     more = ""
     if shaky:
-        more = (
+        more = _card(
             f"<h3>{escape(visible(table.label))}: important, with unstable sign</h3>"
             f"<p>In {UNSTABLE:.0%} of the documents or more the token clearly has the other sign.</p>"
             f"{_rows(table, shaky[:MOST])}"
         )
     first = _rows(table, list(range(min(MOST, len(table)))))
-    return f'{head}{first}<p class="legend">{escape(f"{said} {rest(table, MOST)}")}</p>{more}'
+    return _card(f'{head}{first}<p class="legend">{escape(f"{said} {rest(table, MOST)}")}</p>') + more
+
+
+def _card(inside: str) -> str:
+    return f'<section class="card">{inside}</section>'
 
 
 def _rows(table: Table, rows: list[int]) -> str:
@@ -104,8 +99,7 @@ def _rows(table: Table, rows: list[int]) -> str:
 
 
 def _row(table: Table, names: list[str], row: int, share: float) -> str:
-    level = round(abs(share) * LEVELS)
-    kind = f' class="{"n" if share < 0 else "p"}{level}"' if level else ""
+    kind = f' class="{shade(share)}"' if shade(share) else ""
     token = escape(label(table.tokens[row]))
     shown = zip(names, cells(table, row), strict=True)
     numbers = "".join(
@@ -124,7 +118,7 @@ def _section(section: Section) -> str:
         for row in section.rows
     )
     note = f'<p class="legend">{escape(visible(section.note))}</p>' if section.note else ""
-    return (
+    return _card(
         f"<h3>{escape(visible(section.heading))}</h3>"
         f'<div class="wide scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
         f"{note}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil, inf
+from math import ceil
 from typing import Literal
 
 import numpy as np
@@ -28,6 +28,8 @@ _LONGEST_SCATTERED = 48
 _MOST_EXCERPTS = 200
 """Of each kind in a portion of size one: long texts have more tokens, but not more kinds of context."""
 _BLOCK = 5
+_LEAST_COPIES = 20
+"""Copies with a block left out in a portion of size one; fewer say too little about short texts."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,9 @@ class Pace:
 
 PACES: Mapping[Effort, Pace] = {
     "fast": Pace(first=4, last=9, certainty=0.85),
-    "balanced": Pace(first=2, last=4, certainty=0.85),
+    "balanced": Pace(first=2, last=4, certainty=0.8),
     "faithful": Pace(first=4, last=8, certainty=0.92),
 }
-
-
-_EACH_LEFT_OUT: Mapping[Effort, float] = {"fast": 0, "balanced": 48, "faithful": inf}
-"""Up to how many tokens a text is also asked about without each of them: the cost grows with the square."""
 
 
 def portions(
@@ -96,9 +94,9 @@ def _within(tokens: Tokens, effort: Effort, budget: int, rng: Rng) -> Portion:
 
 
 def _opening(tokens: Tokens, effort: Effort) -> Portion:
-    """What is asked once: types on their own and, where it pays, the text without each token."""
+    """What is asked once: types on their own; with effort "faithful" also the text without each token."""
     opening: Portion = [("single", designs.singles(tokens.first, len(tokens)))]
-    if 1 < len(tokens) <= _EACH_LEFT_OUT[effort]:
+    if effort == "faithful" and len(tokens) > 1:
         opening.append(("deletion", designs.leave_one_out(len(tokens))))
     return opening
 
@@ -114,8 +112,9 @@ def _rates(tokens: Tokens, effort: Effort) -> dict[Kind, int]:
     if effort == "fast" or n < 3:
         return {"short": short}
     excerpts = min(n, _MOST_EXCERPTS)
-    covers = 2 if effort == "faithful" else 0.5 if n <= _EACH_LEFT_OUT[effort] else 1.5
-    return {"short": short, "span": excerpts, "scattered": excerpts, "deletion": ceil(covers * n / _block(n))}
+    copies = ceil((2 if effort == "faithful" else 1.5) * n / _block(n))
+    least = min(_LEAST_COPIES, 4 * n)  # a short text has few different copies
+    return {"short": short, "span": excerpts, "scattered": excerpts, "deletion": max(copies, least)}
 
 
 def _short_rate(tokens: Tokens) -> int:

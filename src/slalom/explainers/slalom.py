@@ -116,9 +116,7 @@ def _check(budget: int | Literal["auto"], effort: str, granularity: str, gamma: 
     if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not np.isfinite(gamma):
         raise InputError(f"gamma, the sum of the importances, must be a finite number; got {gamma!r}")
     if type(length) is not int or length < 2:
-        raise InputError(
-            f"length, the tokens of a short query, is a whole number from 2; got {length!r}"
-        )
+        raise InputError(f"length, the tokens of a short query, is a whole number from 2; got {length!r}")
     if length != LENGTH and effort != "fast":
         raise InputError(f"length is an option of effort 'fast'; the effort is {effort!r}")
 

@@ -69,14 +69,16 @@ def _word_pieces(texts: list[str], size: int) -> dict[str, int]:
     merges by these numbers. So the alphabet is handed over in a fixed order, in the way of special tokens.
     """
     tokenizer = _wordpiece({})
-    first: Counter[str] = Counter()
-    inner: Counter[str] = Counter()
+    words: Counter[str] = Counter()
     for text in texts:
         normal = tokenizer.normalizer.normalize_str(text)
-        for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal):
-            first[word[0]] += 1
-            inner.update(word[1:])
-    common = sorted(first | inner, key=lambda letter: (-first[letter] - inner[letter], letter))[:_ALPHABET]
+        words.update(word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal))
+    letters: Counter[str] = Counter()
+    for word, number in words.items():
+        for letter in word:
+            letters[letter] += number
+    common = sorted(letters, key=lambda letter: (-letters[letter], letter))[:_ALPHABET]
+    inner = {letter for word in words for letter in word[1:]}
     alphabet = [*common, *(f"##{letter}" for letter in common if letter in inner)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=size, special_tokens=[*_BERT, *alphabet], limit_alphabet=0, show_progress=False

@@ -32,7 +32,7 @@ KINDS: dict[str, Kind] = {
     "compile": Kind("compiled", 1e-3, live=True),
     "onnx": Kind("onnx", 1e-3),
     "openvino": Kind("openvino", 1e-3),
-    "openvino-int8": Kind("openvino_int8", 0.15),
+    "openvino-int8": Kind("openvino_int8", 0.1),
     "autocast": Kind("autocast", 0.05, live=True),
     "bf16": Kind("bf16", 0.05),
 }

@@ -1,0 +1,224 @@
+"""`slalom bench`: how fast explanations are, beside the peers and beside what the machine can do."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from slalom.cli import options as o
+from slalom.cli.run import guarded, say, still_libraries
+
+DATA, WORK = "The data", "What is measured"
+
+
+def _option(panel: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
+
+
+Source = Annotated[
+    str,
+    _option(
+        DATA,
+        "--data",
+        metavar="SOURCE",
+        help="A Parquet, CSV or JSON lines file, a name (imdb, yelp, …) or a hub id.",
+    ),
+]
+Split = Annotated[
+    str | None,
+    _option(DATA, "--split", metavar="NAME", help="Which split; by default test, else validation, else all."),
+]
+DataDir = Annotated[
+    Path | None,
+    _option(DATA, "--data-dir", metavar="DIR", help="Where named data sets lie; or set SLALOM_DATA."),
+]
+Documents = Annotated[
+    int, _option(DATA, "--documents", "-n", min=1, metavar="N", help="How many; 10 by default.")
+]
+SlowDocuments = Annotated[
+    int,
+    _option(
+        DATA,
+        "--slow-documents",
+        min=1,
+        metavar="N",
+        help="How many for peers that take tens of seconds each, once each; 2 by default.",
+    ),
+]
+Length = Annotated[
+    int, _option(DATA, "--tokens", min=2, metavar="N", help="Length of the documents; 255 by default.")
+]
+QualityLength = Annotated[
+    str,
+    _option(
+        DATA,
+        "--quality-tokens",
+        metavar="A-B",
+        help="Shortest and longest document of the part equal_quality; 60-90 by default.",
+    ),
+]
+Samples = Annotated[
+    int,
+    _option(WORK, "--samples", min=3, metavar="N", help="Samples of each explanation; 1000 by default."),
+]
+Repeats = Annotated[
+    int,
+    _option(WORK, "--repeats", min=1, metavar="N", help="Rounds in which all take turns; 3 by default."),
+]
+Peers = Annotated[
+    str | None,
+    _option(
+        WORK,
+        "--peers",
+        metavar="A,B,…",
+        help="From reference, lime, shap_kernel, shap_partition, captum, interpreto; by default all.",
+    ),
+]
+QualityPeers = Annotated[
+    str | None,
+    _option(
+        WORK,
+        "--quality-peers",
+        metavar="A,B,…",
+        help="Peers of the part equal_quality; by default reference, shap_kernel, shap_partition.",
+    ),
+]
+Engines = Annotated[
+    str | None,
+    _option(
+        WORK,
+        "--engines",
+        metavar="A,B,…",
+        help="Engines of the forward passes; by default eager, onnx, openvino, openvino-int8.",
+    ),
+]
+Parts = Annotated[
+    str | None,
+    _option(
+        WORK,
+        "--parts",
+        metavar="A,B,…",
+        help="From overhead, equal_samples, equal_quality, limits, memory, together, scaling; default all.",
+    ),
+]
+Out = Annotated[
+    Path | None,
+    _option(o.OUTPUT, "--out", metavar="DIR", help="Keep bench.md and bench.json here, part by part."),
+]
+
+
+def bench(
+    data: Source,
+    split: Split = None,
+    data_dir: DataDir = None,
+    documents: Documents = 10,
+    slow_documents: SlowDocuments = 2,
+    tokens: Length = 255,
+    quality_tokens: QualityLength = "60-90",
+    model: o.Model = None,
+    samples: Samples = 1000,
+    repeats: Repeats = 3,
+    peers: Peers = None,
+    quality_peers: QualityPeers = None,
+    engines: Engines = None,
+    parts: Parts = None,
+    seed: o.Seed = 0,
+    out: Out = None,
+    json: o.Json = False,
+    quiet: o.Quiet = False,
+) -> None:
+    """Measure this library beside the peers, on the same model, documents and number of samples.
+
+    The report has every ratio with its spread, its goal, and where the time goes when a goal is missed
+    (docs/speed.md). A peer that is not installed is named with the command that installs it. With --out,
+    parts that are finished are kept when the run is interrupted. Measure on a machine that is idle.
+
+    Examples:
+
+        slalom bench --data reviews.csv --out bench
+
+        slalom bench -m ./my-model --data yelp --parts overhead,limits --engines openvino
+
+        slalom bench -m ./my-model --data yelp --peers reference,lime -n 3 --json
+    """
+    lengths = _lengths(quality_tokens)
+    with guarded(quiet):
+        still_libraries()
+        from slalom.bench.run import run
+        from slalom.bench.settings import PARTS, Settings
+
+        lists = {"peers": peers, "quality_peers": quality_peers, "engines": engines}
+        settings = Settings(
+            model=model,
+            tokens=tokens,
+            samples=samples,
+            documents=documents,
+            repeats=repeats,
+            slow_documents=slow_documents,
+            quality_tokens=lengths,
+            seed=seed,
+            **{name: tuple(_names(given)) for name, given in lists.items() if given is not None},  # pyright: ignore
+        )
+        chosen = PARTS if parts is None else _names(parts)
+        source, texts = _texts(data, split, data_dir, seed)
+        with _progress(quiet) as report:
+            document = run(
+                settings,
+                texts,
+                parts=chosen,
+                out=out,
+                source=source,
+                command=f"slalom {shlex.join(sys.argv[1:])}",
+                say=report,
+            )
+        _deliver(document, out, json, quiet)
+
+
+def _names(given: str) -> list[str]:
+    return [name.strip() for name in given.split(",") if name.strip()]
+
+
+def _lengths(given: str) -> tuple[int, int]:
+    low, dash, high = given.partition("-")
+    if not (dash and low.isdecimal() and high.isdecimal()):
+        raise typer.BadParameter(f"--quality-tokens is two numbers such as 60-90, not {given!r}")
+    return int(low), int(high)
+
+
+def _texts(source: str, split: str | None, data_dir: Path | None, seed: int) -> tuple[str, list[str]]:
+    from slalom.data import read, splits
+
+    if split is None:
+        there = splits(source, data_dir=data_dir)
+        split = next((name for name in ("test", "validation") if name in there), None)
+    found = read(source, split=split, seed=seed, data_dir=data_dir, on_bad="skip")
+    name = found.name if split is None else f"{found.name} ({split})"
+    return name, [one.text if isinstance(one.text, str) else "\n".join(one.text) for one in found]
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """What is measured at present, on stderr; nothing unless a person is watching."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("loading the model …") as status:
+        yield lambda what: status.update(f"{what} …")
+
+
+def _deliver(document: dict[str, Any], out: Path | None, json: bool, quiet: bool) -> None:
+    from slalom.bench.report import markdown
+    from slalom.files import to_json
+
+    typer.echo(to_json(document) if json else markdown(document))
+    if out is not None and not quiet:
+        say(f"wrote {out / 'bench.md'} and {out / 'bench.json'}")

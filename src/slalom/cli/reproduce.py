@@ -1,0 +1,152 @@
+"""`slalom reproduce`: the papers' tables and figures, by one command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slalom.cli import options as o
+from slalom.cli.run import guarded, say, still_libraries
+
+if TYPE_CHECKING:
+    from slalom.experiments.runner import Report
+
+WORK, DATA = "The work", "Data and models"
+
+
+def _option(panel: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
+
+
+def reproduce(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME… | all | list | report DIR",
+            help="Experiments by name; all of them; their list; or the report of a finished run.",
+            show_default=False,
+        ),
+    ],
+    full: Annotated[
+        bool, _option(WORK, "--full/--quick", help="At full size, or small enough for minutes (default).")
+    ] = False,
+    seed: o.Seed = 0,
+    fresh: Annotated[bool, _option(WORK, "--fresh", help="Repeat what is finished already.")] = False,
+    data_dir: Annotated[
+        Path | None,
+        _option(DATA, "--data-dir", metavar="DIR", help="Where named data sets lie; or set SLALOM_DATA."),
+    ] = None,
+    cache: Annotated[
+        Path | None,
+        _option(DATA, "--cache", metavar="DIR", help="Where trained models are kept; or set SLALOM_CACHE."),
+    ] = None,
+    encoder: Annotated[
+        Path | None,
+        _option(
+            DATA,
+            "--encoder",
+            metavar="DIR",
+            help="With --full: a classifier for the tables on real texts, or an encoder to fine-tune.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path, _option(o.OUTPUT, "--out", metavar="DIR", help="Where results go; 'reproduction' by default.")
+    ] = Path("reproduction"),
+    write: Annotated[
+        Path | None,
+        _option(o.OUTPUT, "--write", metavar="FILE", help="With report: the Markdown file, figures beside."),
+    ] = None,
+    quiet: o.Quiet = False,
+) -> None:
+    """Reproduce tables and figures of the papers: the paper's numbers beside ours, and whether claims hold.
+
+    Finished experiments are kept in --out and not repeated; one whose data or packages are missing says what
+    it needs. The verdicts are computed from the rows.
+
+    Examples:
+
+        slalom reproduce list
+
+        slalom reproduce recovery fig3_repeats --out quick
+
+        slalom reproduce all --full --data-dir ./data --out full
+
+        slalom reproduce report full --write docs/reproduction.md
+    """
+    with guarded(quiet):
+        if names[0] == "report":
+            _report(names, write, quiet)
+            return
+        if write is not None:
+            raise typer.BadParameter("--write goes with report: slalom reproduce report DIR --write FILE")
+        if names == ["list"]:
+            _list()
+            return
+        if encoder is not None and not full:
+            raise typer.BadParameter("--encoder is for --full; --quick uses the bundled model")
+        still_libraries()
+        from slalom import experiments
+        from slalom.experiments.outcome import Settings
+        from slalom.experiments.report import write_report
+        from slalom.experiments.runner import reproduce as run
+
+        chosen = experiments.names() if names == ["all"] else names
+        settings = Settings("full" if full else "quick", seed, data_dir, cache, encoder)
+        with _progress(quiet) as tell:
+            reports = run(chosen, out, settings, fresh=fresh, tell=tell, done=None if quiet else _done)
+        where = write_report(out)
+        _summary(reports)
+        if not quiet:
+            say(f"wrote {where}; rows and figures lie beside it")
+        if any(report.status == "failed" for report in reports):
+            raise typer.Exit(1)
+
+
+def _report(names: Sequence[str], write: Path | None, quiet: bool) -> None:
+    from slalom.experiments.report import write_report
+
+    if len(names) != 2:
+        raise typer.BadParameter("report needs the folder of a run: slalom reproduce report DIR")
+    where = write_report(Path(names[1]), write)
+    if not quiet:
+        say(f"wrote {where}")
+
+
+def _list() -> None:
+    from slalom import experiments
+
+    for name, told in experiments.experiments().items():
+        needs = ", ".join((*told.data, *told.packages)) or "nothing"
+        typer.echo(f"{name}\n    {told.title}: {told.claim}\n    needs {needs}")
+
+
+def _done(report: Report, before: bool) -> None:
+    took = "finished before" if before else f"{report.seconds:.0f} s"
+    say(f"{report.name} ({took}): {report.verdict}: {report.sentence}")
+
+
+def _summary(reports: Sequence[Report]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("experiment", "verdict", "seconds", "what the rows say", box=None, pad_edge=False)
+    for report in reports:
+        table.add_row(report.name, report.verdict, f"{report.seconds:.0f}", report.sentence)
+    Console(highlight=False, markup=False).print(table)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str, str], None] | None]:
+    """What is being done, on stderr; nothing unless a person is watching."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    with console.status("…") as status:
+        yield lambda name, what: status.update(f"{name}: {what}")

@@ -1,0 +1,145 @@
+"""What an experiment is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from slalom.errors import InputError, SlalomError
+from slalom.files import number
+
+Mode = Literal["quick", "full"]
+Judgement = tuple[bool | None, str]
+
+
+class NotRun(SlalomError):  # noqa: N818 - nothing went wrong
+    """An experiment cannot be run here; the message says what it needs."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run an experiment.
+
+    data_dir: where named data sets lie. cache: where trained models are kept. encoder: a pretrained encoder
+    or a fine-tuned classifier for the tables on real texts. out: where the experiment may write its figure.
+    work: a folder that experiments share, for evaluations that several of them read.
+    tell: called with what is being done.
+    """
+
+    mode: Mode = "quick"
+    seed: int = 0
+    data_dir: Path | None = None
+    cache: Path | None = None
+    encoder: Path | None = None
+    out: Path | None = None
+    work: Path | None = None
+    tell: Callable[[str], None] | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("quick", "full"):
+            raise InputError(f"mode must be quick or full; got {self.mode!r}")
+        if not (type(self.seed) is int and self.seed >= 0):
+            raise InputError(f"seed must be a whole number of at least 0; got {self.seed!r}")
+
+    def say(self, what: str) -> None:
+        if self.tell is not None:
+            self.tell(what)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number, the paper's beside ours; None where the paper has none, or our copy of it lost it."""
+
+    where: Mapping[str, str | int]
+    """Which model, method, … it belongs to: a line of the table."""
+    measure: str
+    """What was measured: a column of the table."""
+    ours: float | None
+    error: float | None = None
+    """Standard error over the n documents or runs."""
+    n: int | None = None
+    paper: float | None = None
+    paper_error: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came out; `verdict` and `sentence` are computed from the rows."""
+
+    rows: tuple[Row, ...]
+    verdict: bool | None
+    """Whether the paper's claim holds here; None where the rows cannot tell."""
+    sentence: str
+    figure: str | None
+    """The figure's file name in the experiment's folder; an SVG of the same name lies beside it."""
+    settings: Mapping[str, Any]
+    seeds: tuple[int, ...]
+
+
+def conclude(
+    rows: Sequence[Row],
+    judge: Callable[[Sequence[Row]], Judgement],
+    settings: Mapping[str, Any],
+    seeds: Sequence[int],
+    figure: str | None = None,
+) -> Outcome:
+    """The outcome of rows, judged."""
+    verdict, sentence = judge(rows)
+    return Outcome(tuple(rows), verdict, sentence, figure, dict(settings), tuple(seeds))
+
+
+def mean_row(
+    where: Mapping[str, str | int],
+    measure: str,
+    values: Sequence[float],
+    paper: tuple[float, float | None] | None = None,
+) -> Row:
+    """The mean of some values and its standard error."""
+    found = np.asarray(values, dtype=float)
+    error = float(found.std(ddof=1) / np.sqrt(len(found))) if len(found) > 1 else None
+    theirs, their_error = paper or (None, None)
+    mean = float(found.mean()) if len(found) else None
+    return Row(where, measure, mean, error, len(found), theirs, their_error)
+
+
+def select(rows: Sequence[Row], measure: str | None = None, **where: str | int) -> list[float]:
+    """Our numbers of the rows that match."""
+    return [
+        row.ours
+        for row in rows
+        if row.ours is not None
+        and (measure is None or row.measure == measure)
+        and all(row.where.get(key) == value for key, value in where.items())
+    ]
+
+
+def distinct(rows: Sequence[Row], key: str) -> list[Any]:
+    """The values of a key, in the order of the rows."""
+    return list(dict.fromkeys(row.where[key] for row in rows if key in row.where))
+
+
+def outcome_document(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as JSON's own types."""
+    return asdict(outcome)
+
+
+def read_outcome(document: Mapping[str, Any]) -> Outcome:
+    """An outcome written by `outcome_document`."""
+    rows = tuple(Row(**{**row, **_numbers(row)}) for row in document["rows"])
+    return Outcome(
+        rows,
+        document["verdict"],
+        document["sentence"],
+        document["figure"],
+        document["settings"],
+        tuple(document["seeds"]),
+    )
+
+
+def _numbers(row: Mapping[str, Any]) -> dict[str, float | None]:
+    kept = ("ours", "error", "paper", "paper_error")
+    return {name: None if row[name] is None else number(row[name]) for name in kept}
