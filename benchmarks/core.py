@@ -21,12 +21,13 @@ from typing import Any
 import numpy as np
 import pandas
 
-import peers
 import slalom
+from slalom.bench import peers
 from slalom.evaluate.deletion import deletion, insertion
 from slalom.evaluate.removals import removals
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
+from slalom.models.target import choose_target
 
 Row = dict[str, Any]
 PEERS = ("reference, 1000", "lime, 1000")
@@ -77,23 +78,20 @@ def _fits(length: int, arguments: argparse.Namespace) -> bool:
 def methods(explainer: slalom.Explainer) -> dict[str, Callable[[str], Explanation]]:
     model: Any = explainer.model
 
-    def peer(name: str, scores: Callable[[Any], np.ndarray], text: str) -> Explanation:
+    def peer(name: str, samples: int, text: str) -> Explanation:
         plain = explainer(text, method="random")
-        found = scores(plain.tokens)
-        signed = found if plain.target == plain.labels[1] else -found
-        return replace(plain, method=name, scores={"attribution": signed}, ranking="attribution")
+        target = choose_target(model, plain.target, plain.probabilities)
+        question = peers.Question(model.module, model.tokenizer, plain.tokens, target)
+        found = peers.PEERS[name].explain(question, samples)
+        return replace(plain, method=name, scores={"attribution": found}, ranking="attribution")
 
     return {
         "slalom fast, 500": lambda t: explainer(t, effort="fast", budget=500),
         "slalom fast": lambda t: explainer(t, effort="fast"),
         "slalom balanced": lambda t: explainer(t),
         "slalom faithful": lambda t: explainer(t, effort="faithful"),
-        "reference, 1000": lambda t: peer(
-            "reference", lambda tokens: peers.reference(model.module, tokens, 1000, 0), t
-        ),
-        "lime, 1000": lambda t: peer(
-            "lime", lambda tokens: peers.lime(model.module, model.tokenizer, tokens, 1000, 0), t
-        ),
+        "reference, 1000": lambda t: peer("reference", 1000, t),
+        "lime, 1000": lambda t: peer("lime", 1000, t),
         "occlusion": lambda t: explainer(t, method="occlusion"),
         "random": lambda t: explainer(t, method="random"),
     }

@@ -367,7 +367,7 @@ def test_the_order_grows_more_certain_with_queries(bundled: Explainer):
 def test_the_second_look_is_not_taken_at_a_few_copies():
     """Shift and gain would fit any two answers, and leave-one-out errors would say all is well."""
     model, explainer = planted()
-    found = alone(explainer(" ".join([TEXT] * 6), target=1, budget=60))
+    found = alone(explainer(" ".join([TEXT] * 6), target=1, budget=40))
     assert 0 < found.settings["design"]["deletion"] < 5
     assert "removal_error" not in found.fidelity
     np.testing.assert_allclose(found.removal, model.removal(np.tile(IDS, 6))[:, 0], atol=1e-6)
@@ -423,7 +423,9 @@ def test_fast_asks_about_sequences_of_one_length_in_order(bundled: Explainer):
         asked.clear()
         Explainer(listening)(" ".join(words), effort="fast", budget=40, length=length)
         sizes = [len(text.split()) for text in asked]
-        assert set(sizes) - {20, 10} == {length}  # besides the whole text, and the halves that show the output
+        assert set(sizes) - {20, 10} == {
+            length
+        }  # besides the whole text, and the halves that show the output
         assert all(text.split() == sorted(text.split()) for text in asked)
 
 

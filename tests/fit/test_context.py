@@ -220,3 +220,26 @@ def test_outputs_in_other_units(scale: float):
     found = context.fit(larger, counts, scale * outputs)
     np.testing.assert_allclose(found.surrogate.values / scale, plain.surrogate.values, atol=1e-7)
     np.testing.assert_allclose(found.covariance / scale**2, plain.covariance, atol=1e-7)
+
+
+def test_importances_are_drawn_together_unless_the_copies_speak_for_them():
+    """Answers of a SLALOM keep its importances; answers that weigh all tokens alike do not."""
+    rng = np.random.default_rng(4)
+    n = 20
+    sharp = Slalom(rng.normal(size=n), rng.normal(size=n) * 3, [0.5], 0.0)
+    flat = Slalom(sharp.values, np.zeros(n), [0.5], 0.0)
+    counts = np.vstack([rng.random((60, n)) > 0.25, np.ones((1, n))]).astype(float)
+    kept = context.look(sharp, counts, sharp.predict(counts))
+    np.testing.assert_array_equal(kept.surrogate.importances, sharp.importances)
+    drawn = context.look(sharp, counts, flat.predict(counts) + 0.01 * rng.normal(size=(61, 1)))
+    np.testing.assert_allclose(
+        drawn.surrogate.importances - drawn.surrogate.importances.mean(),
+        0.6 * (sharp.importances - sharp.importances.mean()),
+    )
+
+
+def test_no_background_stays_none_when_importances_are_drawn_together():
+    alone = Slalom([1.0, -1.0, 0.0], [5.0, 0.0, -5.0], [0.0], -np.inf)
+    nearer = context._drawn_together(alone)
+    assert nearer.background_importance < -25
+    np.testing.assert_allclose(nearer.importances, [3.0, 0.0, -3.0])

@@ -26,7 +26,7 @@ def measure(bench: Bench) -> Row:
     settings = bench.settings
     texts = bench.between(*settings.quality_tokens, settings.documents)
     _fast(bench, texts[0], max(settings.budgets), 0)  # batches find their size
-    failed = {name: PEERS[name].missing or "" for name in settings.quality_peers}
+    failed = bench.ready(settings.quality_peers)
     ours: dict[int, list[Row]] = {budget: [] for budget in settings.budgets}
     theirs: dict[str, list[Row]] = {name: [] for name in settings.quality_peers}
     for number, text in enumerate(texts, 1):

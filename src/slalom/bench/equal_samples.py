@@ -22,7 +22,7 @@ Taken = dict[str, dict[tuple[int, int], float]]
 def measure(bench: Bench) -> dict[str, Any]:
     """Seconds by document and round; a slow peer explains few documents, once each."""
     taken: Taken = {f"slalom {name}": {} for name in bench.working()}
-    failed = {name: PEERS[name].missing or "" for name in bench.settings.peers}
+    failed = bench.ready(bench.settings.peers)
     texts = bench.documents(bench.settings.tokens, bench.settings.documents)
     for document, text in enumerate(texts):
         question = bench.question(text)

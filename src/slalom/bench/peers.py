@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from slalom.errors import ModelError
 from slalom.models.frame import assemble
 from slalom.models.target import Target
 from slalom.perturb import from_keep
@@ -174,7 +175,10 @@ PEERS: dict[str, Peer] = {
 
 def _inner(values: FloatArray, n: int) -> FloatArray:
     """The scores of the tokens out of those of a whole sequence: special tokens stand around them."""
-    before = (len(values) - n + 1) // 2
+    extra = len(values) - n
+    if extra not in (0, 1, 2):
+        raise ModelError(f"{len(values)} scores came back for {n} tokens")
+    before = (extra + 1) // 2
     return values[before : before + n]
 
 

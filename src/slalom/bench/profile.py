@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import cProfile
+import os
 import pstats
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any
 
@@ -34,9 +37,24 @@ def of_operators(call: Callable[[], object]) -> list[Entry]:
     """The torch operators with the most time of their own."""
     from torch.profiler import ProfilerActivity, profile
 
-    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+    with _still(), profile(activities=[ProfilerActivity.CPU]) as profiler:
         call()
     events: Any = profiler.key_averages()
     total = sum(event.self_cpu_time_total for event in events) or 1.0
     longest = sorted(events, key=lambda event: -event.self_cpu_time_total)[:TOP]
     return [{"what": e.key, "share": e.self_cpu_time_total / total, "calls": e.count} for e in longest]
+
+
+@contextmanager
+def _still() -> Iterator[None]:
+    """The profiler writes past Python's own streams; nothing of it reaches the terminal."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

@@ -144,9 +144,9 @@ def _limits(part: Part) -> list[str]:
     rows += [[name, "", reason, "", ""] for name, reason in part["refused"].items()]
     return [
         f"{part['sequences']:,} queries, {part['tokens']:,} tokens with special tokens: "
-        f"{part['gigaflop']:.1f} GFLOP in linear layers. The limit is the time of these matrix products alone "
-        f"(torch.mm, float32, the shapes of the model's own layers, best batch size): {part['rate']:.0f} "
-        "GFLOP/s.",
+        f"{part['gigaflop']:.1f} GFLOP in linear layers. The limit is the time of these matrix products "
+        "alone (torch.mm, float32, the shapes of the model's own layers, best batch size): "
+        f"{part['rate']:.0f} GFLOP/s.",
         "",
         *_table(["", "best batch, tokens", "seconds", "over the limit", "deviation of logits"], rows),
     ]

@@ -25,6 +25,8 @@ from slalom.tokens import FloatArray, Tokens
 Say = Callable[[str], None]
 SHORT = 3
 """Tokens of a query in the setting of the reference."""
+_WARM = 40
+"""Tokens and samples of a first explanation that is not timed."""
 _LOOK_AT = 4000
 """Documents whose length is looked at."""
 
@@ -117,6 +119,19 @@ class Bench:
             raise SlalomError(
                 f"failed: {type(error).__name__}: {' '.join(str(error).split())[:160]}"
             ) from error
+
+    def ready(self, names: Sequence[str]) -> dict[str, str]:
+        """Why a peer cannot be measured, "" where it can; each has explained once, imported and compiled."""
+        question = self.question(self.documents(_WARM, 1)[0])
+        failed: dict[str, str] = {}
+        for name in names:
+            self.say(f"warming up {name}")
+            try:
+                self.peer(name, question, _WARM)
+                failed[name] = ""
+            except SlalomError as error:
+                failed[name] = str(error)
+        return failed
 
     def asked(self, text: str) -> Sequences:
         """The id sequences of everything that the short explanation of a text asks the model."""

@@ -26,7 +26,7 @@ def measure(bench: Bench) -> dict[str, Any]:
         calls = _calls(bench, texts, effort)
         for call in calls.values():  # threads start, batches find their size
             call()
-        taken = in_turn(calls, max(5, settings.repeats))
+        taken = in_turn(calls, settings.repeats)
         ratios = [a / b for a, b in zip(taken["one by one"], taken["together"], strict=True)]
         rows.append({"effort": effort, **{name: vars(spread(found)) for name, found in taken.items()}})
         goals.append(

@@ -93,8 +93,8 @@ def judge(rows: Sequence[Row]) -> Judgement:
     best = min(off, key=lambda name: off[name])
     sentence = (
         f"the true weight is {TRUE}; on average over the repeats the fully connected network's Shapley "
-        f"values are off by {mlp:.0%} of it, those of the {len(off)} transformers by at least {off[best]:.0%} "
-        f"({best} layers), on average {np.mean(list(off.values())):.0%}"
+        f"values are off by {mlp:.0%} of it, those of the {len(off)} transformers by at least "
+        f"{off[best]:.0%} ({best} layers), on average {np.mean(list(off.values())):.0%}"
     )
     return mlp <= 1 / 3 and not near, sentence
 

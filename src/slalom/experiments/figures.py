@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slalom.errors import MissingExtraError
-from slalom.experiments.outcome import Settings
+from slalom.experiments.outcome import Row, Settings
 
 NAME = "figure.png"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444", "#999999")
@@ -42,10 +42,24 @@ def lines(
     ax.legend(frameon=False, fontsize=8)
 
 
-def bars(ax: Any, heights: Mapping[str, tuple[float, float | None]]) -> None:
-    """Horizontal bars by name, with standard errors."""
-    names = list(heights)
-    values = [heights[name][0] for name in names]
-    errors = [heights[name][1] or 0.0 for name in names]
-    ax.barh(names, values, xerr=errors, color=COLOURS[0], error_kw={"elinewidth": 0.8, "ecolor": "0.4"})
+def columns(rows: Sequence[Row], title: str) -> Any:
+    """Bars of every measure with standard errors, a group for each model; the paper's numbers as crosses."""
+    measures = list(dict.fromkeys(row.measure for row in rows))
+    models = list(dict.fromkeys(str(row.where["model"]) for row in rows))
+    picture = figure(7.5, 1.2 + 0.28 * len(measures) * len(models))
+    ax = picture.subplots()
+    height = 0.8 / len(models)
+    for place, model in enumerate(models):
+        own = {row.measure: row for row in rows if row.where["model"] == model and row.ours is not None}
+        y = [measures.index(name) + height * (place - (len(models) - 1) / 2) for name in own]
+        errors = [row.error or 0.0 for row in own.values()]
+        colour = COLOURS[place % len(COLOURS)]
+        ax.barh(y, [row.ours for row in own.values()], height, xerr=errors, color=colour, label=model)
+        known = [(row.paper, at) for row, at in zip(own.values(), y, strict=True) if row.paper is not None]
+        if known:
+            ax.plot(*zip(*known, strict=True), "kx", markersize=5, label="paper" if place == 0 else None)
+    ax.set_yticks(range(len(measures)), measures)
     ax.invert_yaxis()
+    ax.set_xlabel(title)
+    ax.legend(frameon=False, fontsize=8)
+    return picture

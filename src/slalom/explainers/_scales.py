@@ -116,7 +116,7 @@ def _in_context(
     shared = _select(excerpt, first, 0.0)
     text = np.bincount(units).astype(float)
     counts = np.vstack([near.queries.counts(units, len(text)).toarray(), text])
-    looked = context.fit(shared, counts, np.vstack([near.outputs, whole]))
+    looked = context.look(shared, counts, np.vstack([near.outputs, whole]))
     where = np.append(units, len(text))
     spread = looked.covariance[column][np.ix_(where, where)]
     return _select(looked.surrogate, units, 0.0), spread, looked.left_out[:-1]

@@ -23,7 +23,7 @@ _SHARE_POWER = 0.5
 _DRAWN_TOGETHER = 0.6
 """What is left of the importances' differences. Without it, single documents were predicted worse than by no
 change at all (docs/design-study.md)."""
-_CLEARLY = 0.5
+_CLEARLY = 0.8
 """As they are, importances must have this share of the left-out squared error, or less."""
 _LOWEST = -30.0
 """A background that weighs nothing, in units of importance below the mean."""
@@ -42,11 +42,11 @@ class InContext:
     """(N, K) the error on each query when it is left out of the fit."""
 
 
-def fit(surrogate: Slalom, counts: FloatArray, outputs: FloatArray) -> InContext:
-    """Reads the values of `surrogate` again from queries near the whole text (counts over its units)."""
-    as_they_are = _look(surrogate, counts, outputs)
-    together = _look(_drawn_together(surrogate), counts, outputs)
-    errors = [float((look.left_out**2).sum()) for look in (as_they_are, together)]
+def look(surrogate: Slalom, counts: FloatArray, outputs: FloatArray) -> InContext:
+    """The second look, with the importances as they are or drawn together."""
+    as_they_are = fit(surrogate, counts, outputs)
+    together = fit(_drawn_together(surrogate), counts, outputs)
+    errors = [float((found.left_out**2).sum()) for found in (as_they_are, together)]
     return as_they_are if errors[0] <= _CLEARLY * errors[1] else together
 
 
@@ -59,7 +59,8 @@ def _drawn_together(surrogate: Slalom) -> Slalom:
     return Slalom(surrogate.values, nearer, surrogate.background_value, mean + background)
 
 
-def _look(surrogate: Slalom, counts: FloatArray, outputs: FloatArray) -> InContext:
+def fit(surrogate: Slalom, counts: FloatArray, outputs: FloatArray) -> InContext:
+    """Reads the values of `surrogate` again from queries near the whole text (counts over its units)."""
     shares, excerpt = _shares(surrogate, counts), surrogate.predict(counts)
     scale = _prior_scale(surrogate)
     values, covariances, errors = [], [], []

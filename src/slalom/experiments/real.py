@@ -1,0 +1,175 @@
+"""The classifiers and evaluations behind the tables on real texts.
+
+In quick mode all of them explain the model that comes with the package (a 2-layer BERT of width 128 trained
+on IMDB and SST-2). In full mode a DistilBERT, a BERT and a GPT-2 are trained here from nothing at a width
+that a CPU can carry, on as many texts as the paper used; an encoder that was given joins them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from slalom.api import Explainer
+from slalom.data import Dataset, Document, read, splits
+from slalom.evaluate.results import Results
+from slalom.experiments.outcome import Row, Settings, mean_row
+from slalom.files import from_json, read_text, to_json
+
+BUNDLED = "bundled 2-layer BERT"
+TEXTS = 5000
+"""The paper's training set (Table 5)."""
+
+METHODS: Mapping[str, str] = {
+    "values": "slalom_sgd:score=value",
+    "importances": "slalom_sgd:score=importance",
+    "lin. SLALOM": "slalom_sgd",
+    "LIME": "lime",
+    "SHAP": "kernel_shap",
+    "IG": "integrated_gradients",
+    "Grad": "gradient",
+    "this library": "slalom",
+}
+"""The paper's columns, and the default of this library beside them."""
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A model to explain, and the paper's model that it stands beside."""
+
+    title: str
+    like: str
+    explainer: Explainer
+
+
+def classifiers(settings: Settings, data: str) -> Iterator[Classifier]:
+    """The models of a table on a data set."""
+    if settings.mode == "quick":
+        yield Classifier(BUNDLED, "BERT", Explainer())
+        return
+    from slalom.training import Network
+
+    if settings.encoder is not None:
+        settings.say(f"fine-tuning {settings.encoder.name} on {data}")
+        yield Classifier(
+            f"encoder {settings.encoder.name}", "BERT", _encoder(settings, settings.encoder, data)
+        )
+    for kind, like in (("distilbert", "DistilBERT"), ("bert", "BERT"), ("gpt2", "GPT-2")):
+        settings.say(f"{kind} on {data}")
+        network = Network(kind, layers=2, width=128)
+        yield Classifier(f"{like}, 2 layers, width 128", like, trained_on(settings, data, network))
+
+
+def trained_on(
+    settings: Settings, data: str, model: Any, *, epochs: float = 5, texts: int = TEXTS, length: int = 256
+) -> Explainer:
+    """A classifier trained on a data set, or read from the cache."""
+    from slalom.training import Settings as Training
+    from slalom.training import cached
+
+    recipe = Training(
+        data=data,
+        model=model,
+        limit=texts,
+        balanced=True,
+        test_limit=1000,
+        epochs=epochs,
+        length=length,
+        seed=settings.seed,
+    )
+    return Explainer(str(cached(recipe, settings.cache, data_dir=settings.data_dir)))
+
+
+def _encoder(settings: Settings, where: Path, data: str) -> Explainer:
+    """A directory that holds a classifier is used as it is; anything else is fine-tuned."""
+    config = from_json(read_text(where / "config.json"), str(where / "config.json"))
+    if any("ForSequenceClassification" in name for name in config.get("architectures") or ()):
+        return Explainer(str(where))
+    return trained_on(settings, data, str(where), epochs=1)
+
+
+def documents(settings: Settings, data: str, count: int) -> Dataset:
+    """Texts to explain: of the test split where there is one, drawn by the seed."""
+    split = "test" if "test" in splits(data, data_dir=settings.data_dir) else None
+    return read(data, split=split, limit=count, seed=settings.seed, data_dir=settings.data_dir, on_bad="skip")
+
+
+def corpus(settings: Settings, data: str, count: int) -> Dataset:
+    """Labelled texts to count words in."""
+    return read(
+        data,
+        split="train",
+        limit=count,
+        seed=settings.seed,
+        balanced=True,
+        data_dir=settings.data_dir,
+        on_bad="skip",
+    )
+
+
+def study(
+    settings: Settings,
+    classifier: Classifier,
+    texts: Sequence[Document] | Dataset,
+    methods: Sequence[str],
+    protocols: Sequence[str],
+    *,
+    budget: int,
+    cut: int,
+    labelled: Dataset | None = None,
+) -> Results:
+    """Explain and judge. Experiments of one run that ask for the same share it; it goes on where it ended.
+
+    `budget` is for the methods that sample; the default of this library decides for itself.
+    """
+    from slalom.evaluate.run import evaluate
+
+    sampled = ("slalom_sgd", "lime", "kernel_shap")
+    specs = [_with_budget(spec, budget) if spec.partition(":")[0] in sampled else spec for spec in methods]
+    call: dict[str, Any] = {"methods": specs, "protocols": list(protocols), "seed": settings.seed, "cut": cut}
+    told = {**call, "model": classifier.title, "texts": [document.id for document in texts]}
+    key = hashlib.sha256(to_json(told, indent=None).encode()).hexdigest()[:12]
+
+    def progress(done: int, total: int, what: str) -> None:
+        settings.say(f"{classifier.title}: {done} of {total} {what}")
+
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) if settings.work is None else settings.work / key
+        out.parent.mkdir(parents=True, exist_ok=True)
+        return evaluate(
+            classifier.explainer, texts, out=out, corpus=labelled, source=key, progress=progress, **call
+        )
+
+
+def _with_budget(spec: str, budget: int) -> str:
+    return spec if "budget=" in spec else f"{spec}:budget={budget}"
+
+
+def rows(
+    results: Results,
+    classifier: Classifier,
+    protocol: str,
+    numbers: Mapping[str, tuple[str, str]],
+    paper: Mapping[str, tuple[float, float]] | None = None,
+) -> list[Row]:
+    """A row for each column of the paper's table: by column, the method (as it was named) and its number.
+
+    The mean over documents; what a method could not do on a document is missing from its n.
+    """
+    found = []
+    for column, (method, number) in numbers.items():
+        by_method = results.values(protocol, number)
+        spec = next((name for name in by_method if _same(name, method)), None)
+        values = list(by_method[spec].values()) if spec is not None else []
+        theirs = (paper or {}).get(column)
+        found.append(mean_row({"model": classifier.title, "beside": classifier.like}, column, values, theirs))
+    return found
+
+
+def _same(spec: str, method: str) -> bool:
+    """Whether a spec is that method, apart from the budget that `study` gave it."""
+    return [p for p in spec.split(":") if not p.startswith("budget=")] == method.split(":")

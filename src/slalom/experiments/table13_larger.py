@@ -1,0 +1,115 @@
+"""Table 13 (F.8): human attention predicted from explanations of a language model and of a Mamba classifier.
+
+The paper has BLOOM-7B and Mamba-2.8B; here stand SmolLM2-135M, prompted, and a small Mamba trained here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from slalom.api import Explainer
+from slalom.experiments import figures, real, smollm
+from slalom.experiments.outcome import Judgement, NotRun, Outcome, Row, Settings, conclude, distinct
+
+TITLE = "SLALOM paper, Table 13 (F.8)"
+CLAIM = (
+    "SLALOM's values and linearised scores predict human attention also for larger models and for Mamba, "
+    "which is no transformer"
+)
+NEEDS = {"data": ("yelp_hat", "yelp"), "packages": ("accelerate", "pyarrow", "sklearn")}
+
+PAPER = {
+    "BLOOM-7B": {"values": (0.69, 0.01), "importances": (0.71, 0.02), "lin. SLALOM": (0.70, 0.02)},
+    "Mamba-2.8B": {"values": (0.69, 0.02), "importances": (0.32, 0.02), "lin. SLALOM": (0.70, 0.01)},
+}
+NUMBERS = {
+    "values": ("slalom_sgd", "auroc_consensus_value"),
+    "importances": ("slalom_sgd", "auroc_consensus_importance"),
+    "lin. SLALOM": ("slalom_sgd", "auroc_consensus"),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    layers: int
+    width: int
+    texts: int
+    epochs: float
+    length: int
+    documents: int
+    budget: int
+    cut: int
+    prompted_documents: int
+    prompted_budget: int
+
+
+SIZES = {
+    "quick": Size(1, 64, 1500, 2, 64, 12, 500, 96, 3, 200),
+    "full": Size(2, 128, 5000, 3, 128, 100, 2000, 128, 25, 1000),
+}
+
+
+def run(settings: Settings, size: Size | None = None) -> Outcome:
+    """AU-ROC of unsigned scores for the words that all annotators marked; what cannot run says why."""
+    size = size or SIZES[settings.mode]
+    rows: list[Row] = []
+    for classifier, documents, budget in _classifiers(settings, size):
+        texts = real.documents(settings, "yelp_hat", documents)
+        results = real.study(
+            settings, classifier, texts, ("slalom_sgd",), ("human_attention",), budget=budget, cut=size.cut
+        )
+        rows += real.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
+    reason = _missing()
+    if reason is not None:
+        where: dict[str, str | int] = {"model": f"SmolLM2-135M, not run: {reason}", "beside": "BLOOM-7B"}
+        rows += [Row(where, name, None, paper=p, paper_error=e) for name, (p, e) in PAPER["BLOOM-7B"].items()]
+    figure = figures.save(figures.columns(rows, "AU-ROC for the consensus map"), settings)
+    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """The claim holds for a model if values and linearised scores are two standard errors above chance."""
+    told, good, ran = [], 0, 0
+    for model in distinct(rows, "model"):
+        own = {row.measure: row for row in rows if row.where["model"] == model}
+        if any(row.ours is None for row in own.values()):
+            told.append(str(model))
+            continue
+        ran += 1
+        good += all(_above(own[name]) for name in ("values", "lin. SLALOM"))
+        told.append(f"{model}: " + ", ".join(f"{name} {row.ours:.2f}" for name, row in own.items()))
+    sentence = (
+        f"values and linearised scores are two standard errors above chance for {good} of {ran} models "
+        f"({'; '.join(told)})"
+    )
+    return (good == ran) if ran else None, sentence
+
+
+def _above(row: Row) -> bool:
+    return row.ours is not None and row.error is not None and row.ours - 2 * row.error > 0.5
+
+
+def _classifiers(settings: Settings, size: Size) -> Iterator[tuple[real.Classifier, int, int]]:
+    from slalom.training import Network
+
+    settings.say("training the Mamba classifier")
+    network = Network("mamba", layers=size.layers, width=size.width)
+    mamba = real.trained_on(
+        settings, "yelp", network, epochs=size.epochs, texts=size.texts, length=size.length
+    )
+    title = f"Mamba, {size.layers} layers, width {size.width}"
+    yield real.Classifier(title, "Mamba-2.8B", mamba), size.documents, size.budget
+    if _missing() is None:
+        settings.say("loading SmolLM2-135M")
+        prompted = Explainer(smollm.prompted(), output="log_odds", labels=("negative", "positive"))
+        classifier = real.Classifier("SmolLM2-135M, prompted", "BLOOM-7B", prompted)
+        yield classifier, size.prompted_documents, size.prompted_budget
+
+
+def _missing() -> str | None:
+    try:
+        smollm.weights()
+    except NotRun as error:
+        return str(error)
+    return None

@@ -1,0 +1,86 @@
+"""Table 2b: AU-ROC of predicting human attention on Yelp-HAT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from slalom.experiments import figures, real
+from slalom.experiments.outcome import (
+    Judgement,
+    Outcome,
+    Row,
+    Settings,
+    conclude,
+    distinct,
+    select,
+)
+
+TITLE = "SLALOM paper, Table 2b"
+CLAIM = (
+    "importances predict where human attention is placed better than values and linearised scores, and "
+    "better than LIME and SHAP"
+)
+NEEDS = {"data": ("yelp_hat", "yelp"), "packages": ("lime", "pyarrow", "shap", "sklearn")}
+
+COLUMNS = ("values", "importances", "lin. SLALOM", "LIME", "SHAP")
+
+
+def _paper(*numbers: tuple[float, float]) -> dict[str, tuple[float, float]]:
+    return dict(zip(COLUMNS, numbers, strict=True))
+
+
+PAPER = {
+    "DistilBERT": _paper((0.68, 0.03), (0.73, 0.02), (0.71, 0.03), (0.67, 0.03), (0.69, 0.03)),
+    "BERT": _paper((0.57, 0.04), (0.72, 0.03), (0.64, 0.03), (0.63, 0.03), (0.68, 0.03)),
+    "GPT-2": _paper((0.67, 0.02), (0.67, 0.02), (0.67, 0.02), (0.64, 0.03), (0.60, 0.03)),
+}
+_MAP = "auroc_consensus"
+NUMBERS = {
+    "values": ("slalom_sgd", f"{_MAP}_value"),
+    "importances": ("slalom_sgd", f"{_MAP}_importance"),
+    "lin. SLALOM": ("slalom_sgd", _MAP),
+    "LIME": ("lime", _MAP),
+    "SHAP": ("kernel_shap", _MAP),
+    "values (this library)": ("slalom", f"{_MAP}_value"),
+    "importances (this library)": ("slalom", f"{_MAP}_importance"),
+    "lin. (this library)": ("slalom", _MAP),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    documents: int
+    budget: int
+    cut: int
+
+
+SIZES = {"quick": Size(20, 500, 128), "full": Size(100, 5000, 256)}
+
+
+def run(settings: Settings, size: Size | None = None) -> Outcome:
+    """AU-ROC of unsigned scores for the words that all annotators marked."""
+    size = size or SIZES[settings.mode]
+    texts = real.documents(settings, "yelp_hat", size.documents)
+    methods = ("slalom_sgd", "lime", "kernel_shap", "slalom")
+    rows: list[Row] = []
+    for classifier in real.classifiers(settings, "yelp"):
+        results = real.study(
+            settings, classifier, texts, methods, ("human_attention",), budget=size.budget, cut=size.cut
+        )
+        rows += real.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
+    figure = figures.save(figures.columns(rows, "AU-ROC for the consensus map"), settings)
+    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """The claim holds for a model if the importances have the largest mean AU-ROC of the paper's columns."""
+    good, told = 0, []
+    models = distinct(rows, "model")
+    for model in models:
+        found = {name: select(rows, name, model=model)[0] for name in COLUMNS}
+        best = max(found, key=lambda name: found[name])
+        good += best == "importances"
+        told.append(f"{model}: importances {found['importances']:.2f}, best {best} {found[best]:.2f}")
+    sentence = f"importances are best for {good} of {len(models)} models ({'; '.join(told)})"
+    return good == len(models), sentence
