@@ -59,9 +59,7 @@ def _model(source: str | None) -> tuple[Any, Any]:
     if source is not None:
         return load(source, device="cpu")
     torch.manual_seed(0)
-    config = BertConfig(
-        num_hidden_layers=6, hidden_size=384, num_attention_heads=12, intermediate_size=1536, num_labels=2
-    )
+    config = BertConfig(num_hidden_layers=6, hidden_size=384, num_attention_heads=12, intermediate_size=1536)
     return BertForSequenceClassification(config).eval(), load_tokenizer(bundled())
 
 

@@ -58,9 +58,7 @@ def _compare(name: str, module: Any, sequences: Sequences, given: argparse.Names
 
 def _decoder(layers: int, width: int, tokens: int) -> Any:
     torch.manual_seed(0)
-    config = GPT2Config(
-        n_layer=layers, n_embd=width, n_head=max(1, width // 64), n_positions=max(tokens, 64), num_labels=2
-    )
+    config = GPT2Config(n_layer=layers, n_embd=width, n_head=max(1, width // 64), n_positions=max(tokens, 64))
     return GPT2ForSequenceClassification(config).eval()
 
 

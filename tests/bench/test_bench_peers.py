@@ -16,7 +16,7 @@ from slalom.models.frame import assemble
 from slalom.models.inference import Forward
 from slalom.models.target import Target
 from slalom.perturb import from_rows
-from zoo import tiny
+from zoo import reference, tiny
 
 TEXT = "the soup was wonderful"
 

@@ -181,7 +181,7 @@ def test_near_the_whole_text_the_surrogate_follows_the_model(bundled: Explainer,
     """Against the model itself, asked about the text without each of its tokens."""
     text = "The food was great but the service was awful."
     found = alone(bundled(text, target="positive", effort=effort))
-    assert found.predict([True] * len(found)) == pytest.approx(found.output, abs=0.6)
+    assert found.predict([True] * len(found)) == pytest.approx(found.output, abs=1e-9)
     tokens = bundled.model.tokenize(text)
     logits = bundled.model.logits(tokens, designs.leave_one_out(len(tokens)))
     change = found.output - (logits[:, 1] - logits[:, 0])
@@ -370,7 +370,7 @@ def test_the_second_look_is_not_taken_at_a_few_copies():
     found = alone(explainer(" ".join([TEXT] * 6), target=1, budget=40))
     assert 0 < found.settings["design"]["deletion"] < 5
     assert "removal_error" not in found.fidelity
-    np.testing.assert_allclose(found.removal, model.removal(np.tile(IDS, 6))[:, 0], atol=1e-6)
+    np.testing.assert_allclose(found.removal, model.removal(np.tile(IDS, 6))[:, 0], atol=1e-5)
 
 
 def test_twins_do_not_vouch_for_each_other():

@@ -83,7 +83,7 @@ def test_compiled_answers_are_the_modules_own() -> None:
     asked = queries(len(tokens))
     np.testing.assert_allclose(model.logits(tokens, asked), original.logits(tokens, asked), atol=1e-5)
     with torch.no_grad():
-        module.head.bias += 5.0  # the compiled graph computes with the module's own weights
+        module.head.bias.add_(5.0)  # the compiled graph computes with the module's own weights
     np.testing.assert_allclose(model.logits(tokens, asked), original.logits(tokens, asked), atol=1e-5)
 
 
@@ -112,7 +112,7 @@ def test_changed_weights_reach_an_exported_engine() -> None:
     asked = queries(len(tokens))
     before = model.logits(tokens, asked)
     with torch.no_grad():
-        module.head.weight *= -1.0
+        module.head.weight.neg_()
     after = model.logits(tokens, asked)
     np.testing.assert_allclose(after, original.logits(tokens, asked), atol=1e-5)
     assert np.abs(after - before).max() > 0.01

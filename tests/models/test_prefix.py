@@ -52,7 +52,7 @@ def test_sharing_changes_no_answer_and_computes_fewer_tokens(kind: str, block: i
     module, tokenizer = tiny(kind, num_labels=3)
     model = ModuleModel(module, tokenizer, batch_tokens=10_000)
     tokens, queries = left_out(model, block)
-    alone = [model.logits(tokens, queries[[row]]) for row in range(len(queries))]
+    alone = [model.logits(tokens, queries[row : row + 1]) for row in range(len(queries))]
     first = model.logits(tokens, queries)  # answered both ways
     with counted(module) as seen:
         second = model.logits(tokens, queries)
@@ -74,7 +74,7 @@ def test_a_model_that_answers_otherwise_is_found_out_and_asked_the_plain_way() -
     module.transformer.ln_f.register_forward_hook(lambda _, given, out: out + out.mean(dim=1, keepdim=True))
     model = ModuleModel(module, tokenizer, batch_tokens=10_000)
     tokens, queries = left_out(model)
-    alone = np.concatenate([model.logits(tokens, queries[[row]]) for row in range(len(queries))])
+    alone = np.concatenate([model.logits(tokens, queries[row : row + 1]) for row in range(len(queries))])
     np.testing.assert_allclose(model.logits(tokens, queries), alone, atol=2e-5)
     with counted(module) as seen:
         np.testing.assert_allclose(model.logits(tokens, queries), alone, atol=2e-5)
@@ -85,7 +85,7 @@ def test_a_failing_cache_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
     module, tokenizer = tiny("llama")
     model = ModuleModel(module, tokenizer, batch_tokens=10_000)
     tokens, queries = left_out(model)
-    expected = np.concatenate([model.logits(tokens, queries[[row]]) for row in range(len(queries))])
+    expected = np.concatenate([model.logits(tokens, queries[row : row + 1]) for row in range(len(queries))])
 
     class OtherCache:
         layers = ()

@@ -73,7 +73,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
         ):
             found.setdefault(f"{architecture}, {layers}", []).append(ask(explainer, sequences, WORDS))
     rows = [
-        mean_row({"model, layers": name}, f"{n} times", [float(run[j]) for run in runs])
+        mean_row({"model, layers": name}, f"{n} ×", [float(run[j]) for run in runs])
         for name, runs in found.items()
         for j, n in enumerate(size.repeats)
     ]

@@ -75,7 +75,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
         ):
             found.setdefault(f"{architecture}, {layers}", []).append(_values(explainer, size, seed))
     rows = [
-        mean_row({"model, layers": name}, f"{n} times", [run[j] for run in runs])
+        mean_row({"model, layers": name}, f"{n} ×", [run[j] for run in runs])
         for name, runs in found.items()
         for j, n in enumerate(size.repeats)
     ]

@@ -97,9 +97,9 @@ def judge(rows: Sequence[Row]) -> Judgement:
     sentence = (
         f"the recovered SLALOM explains at least {_GOOD:.0%} of the variance of the true log-odds for {good} "
         f"of {len(places)} trained models (worst {min(r2.values()):.3f}); the exact solver's parameter error "
-        f"is {_ratio(rows, _PARAMETER, PLANTED, 1):.0e} of SGD's on the planted transformer; on trained ones, "
-        f"which are no SLALOM themselves, it is at most a tenth of SGD's for {whole} of {len(places)}, and "
-        f"its distance from the best SLALOM of the same answers for {solver} of {len(places)}"
+        f"is {_ratio(rows, _PARAMETER, PLANTED, 1):.0e} of SGD's on the planted transformer; on trained "
+        f"ones, which are no SLALOM themselves, it is at most a tenth of SGD's for {whole} of {len(places)}, "
+        f"and its distance from the best SLALOM of the same answers for {solver} of {len(places)}"
     )
     return good == len(places), sentence
 

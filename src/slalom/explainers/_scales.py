@@ -119,7 +119,19 @@ def _in_context(
     looked = context.look(shared, counts, np.vstack([near.outputs, whole]))
     where = np.append(units, len(text))
     spread = looked.covariance[column][np.ix_(where, where)]
-    return _select(looked.surrogate, units, 0.0), spread, looked.left_out[:-1]
+    near_text = _anchored(looked.surrogate, text, whole)
+    return _select(near_text, units, 0.0), spread, looked.left_out[:-1]
+
+
+def _anchored(surrogate: Slalom, text: FloatArray, whole: FloatArray) -> Slalom:
+    """Shifted so that the text as it is has the answer that is known; changes are predicted as before."""
+    gap = whole - surrogate.predict(text[None])[0]
+    return Slalom(
+        surrogate.values + gap,
+        surrogate.importances,
+        surrogate.background_value + gap,
+        surrogate.background_importance,
+    )
 
 
 def _different(near: Answered | None) -> Answered | None:

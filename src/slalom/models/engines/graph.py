@@ -43,6 +43,8 @@ def exported(forward: Forward, purpose: str) -> Iterator[Path]:
     for package in ("onnx", "onnxscript"):
         if find_spec(package) is None:
             raise MissingExtraError(package, "onnx", purpose)
+    if not hasattr(torch.export.Dim, "DYNAMIC"):
+        raise ModelError(f"{purpose} needs torch 2.6 or later; this is {torch.__version__}")
     if forward.device.type != "cpu":
         raise ModelError(f"{purpose} runs on the CPU, and the model is on {forward.device}; use 'compile'")
     with tempfile.TemporaryDirectory(prefix="slalom-", ignore_cleanup_errors=True) as folder:

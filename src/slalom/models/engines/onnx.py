@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from slalom.errors import MissingExtraError
@@ -25,6 +26,6 @@ def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
 
     def answer(ids: IntArray, types: IntArray) -> FloatArray:
         given = {name: value for name, value in zip(INPUTS, (ids, types), strict=True) if name in taken}
-        return session.run(["logits"], given)[0]
+        return np.asarray(session.run(["logits"], given)[0])
 
     return answer
