@@ -226,8 +226,8 @@ def test_importances_are_drawn_together_unless_the_copies_speak_for_them():
     """Answers of a SLALOM keep its importances; answers that weigh all tokens alike do not."""
     rng = np.random.default_rng(4)
     n = 20
-    sharp = Slalom(rng.normal(size=n), rng.normal(size=n) * 3, [0.5], 0.0)
-    flat = Slalom(sharp.values, np.zeros(n), [0.5], 0.0)
+    sharp = Slalom(rng.normal(size=n), rng.normal(size=n) * 3, np.array([0.5]), 0.0)
+    flat = Slalom(sharp.values, np.zeros(n), np.array([0.5]), 0.0)
     counts = np.vstack([rng.random((60, n)) > 0.25, np.ones((1, n))]).astype(float)
     kept = context.look(sharp, counts, sharp.predict(counts))
     np.testing.assert_array_equal(kept.surrogate.importances, sharp.importances)
@@ -239,7 +239,7 @@ def test_importances_are_drawn_together_unless_the_copies_speak_for_them():
 
 
 def test_no_background_stays_none_when_importances_are_drawn_together():
-    alone = Slalom([1.0, -1.0, 0.0], [5.0, 0.0, -5.0], [0.0], -np.inf)
+    alone = Slalom(np.array([1.0, -1.0, 0.0]), np.array([5.0, 0.0, -5.0]), np.zeros(1), -np.inf)
     nearer = context._drawn_together(alone)
     assert nearer.background_importance < -25
     np.testing.assert_allclose(nearer.importances, [3.0, 0.0, -3.0])

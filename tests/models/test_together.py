@@ -104,7 +104,8 @@ def test_a_bad_question_fails_alone():
         except Exception as error:
             caught.append(str(error))
 
-    good, _ = together(Explainer(module, own).model, [job(zoo.TEXT, 1), bad])
+    both: list[Any] = [job(zoo.TEXT, 1), bad]
+    good, _ = together(Explainer(module, own).model, both)
     assert len(good) == 2
     assert "the queries are about a text of 99 tokens" in caught[0]
 

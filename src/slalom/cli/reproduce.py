@@ -77,41 +77,47 @@ def reproduce(
 
         slalom reproduce report full --write docs/reproduction.md
     """
+    if names[0] != "report" and write is not None:
+        raise typer.BadParameter("--write goes with report: slalom reproduce report DIR --write FILE")
+    if names[0] == "report" and len(names) != 2:
+        raise typer.BadParameter("report needs the folder of a run: slalom reproduce report DIR")
+    if encoder is not None and not full:
+        raise typer.BadParameter("--encoder is for --full; --quick uses the bundled model")
     with guarded(quiet):
         if names[0] == "report":
-            _report(names, write, quiet)
+            _report(Path(names[1]), write, quiet)
             return
-        if write is not None:
-            raise typer.BadParameter("--write goes with report: slalom reproduce report DIR --write FILE")
         if names == ["list"]:
             _list()
             return
-        if encoder is not None and not full:
-            raise typer.BadParameter("--encoder is for --full; --quick uses the bundled model")
-        still_libraries()
-        from slalom import experiments
-        from slalom.experiments.outcome import Settings
-        from slalom.experiments.report import write_report
-        from slalom.experiments.runner import reproduce as run
-
-        chosen = experiments.names() if names == ["all"] else names
-        settings = Settings("full" if full else "quick", seed, data_dir, cache, encoder)
-        with _progress(quiet) as tell:
-            reports = run(chosen, out, settings, fresh=fresh, tell=tell, done=None if quiet else _done)
-        where = write_report(out)
-        _summary(reports)
-        if not quiet:
-            say(f"wrote {where}; rows and figures lie beside it")
-        if any(report.status == "failed" for report in reports):
-            raise typer.Exit(1)
+        reports = _run(
+            names, out, fresh, quiet, ("full" if full else "quick", seed, data_dir, cache, encoder)
+        )
+    if any(report.status == "failed" for report in reports):
+        raise typer.Exit(1)
 
 
-def _report(names: Sequence[str], write: Path | None, quiet: bool) -> None:
+def _run(names: Sequence[str], out: Path, fresh: bool, quiet: bool, given: tuple[Any, ...]) -> list[Report]:
+    still_libraries()
+    from slalom import experiments
+    from slalom.experiments.outcome import Settings
+    from slalom.experiments.report import write_report
+    from slalom.experiments.runner import reproduce as run
+
+    chosen = experiments.names() if names == ["all"] else names
+    with _progress(quiet) as tell:
+        reports = run(chosen, out, Settings(*given), fresh=fresh, tell=tell, done=None if quiet else _done)
+    where = write_report(out)
+    _summary(reports)
+    if not quiet:
+        say(f"wrote {where}; rows and figures lie beside it")
+    return reports
+
+
+def _report(folder: Path, write: Path | None, quiet: bool) -> None:
     from slalom.experiments.report import write_report
 
-    if len(names) != 2:
-        raise typer.BadParameter("report needs the folder of a run: slalom reproduce report DIR")
-    where = write_report(Path(names[1]), write)
+    where = write_report(folder, write)
     if not quiet:
         say(f"wrote {where}")
 

@@ -72,14 +72,8 @@ def fully_connected(texts: int, epochs: int, seed: int) -> Callable[[list[str]],
         raise NotRun("needs scikit-learn; install it with: pip install 'slalom-xai[methods]'") from error
     sequences, documents = training_set(texts, seed)
     counts = count_matrix(sequences, len(WORDS)).toarray()
-    network = MLPClassifier(
-        (HIDDEN,),
-        alpha=0.0,
-        batch_size=BATCH,
-        max_iter=epochs,
-        n_iter_no_change=epochs + 1,
-        random_state=seed,
-    )
+    options: Any = {"batch_size": BATCH, "max_iter": epochs, "n_iter_no_change": epochs + 1}
+    network = MLPClassifier((HIDDEN,), alpha=0.0, random_state=seed, **options)
     fit_quietly(network, counts, [document.label for document in documents])
     ids = {word: i for i, word in enumerate(WORDS)}
 

@@ -60,7 +60,7 @@ def classifiers(settings: Settings, data: str) -> Iterator[Classifier]:
         )
     for kind, like in (("distilbert", "DistilBERT"), ("bert", "BERT"), ("gpt2", "GPT-2")):
         settings.say(f"{kind} on {data}")
-        network = Network(kind, layers=2, width=128)
+        network = Network(kind, layers=2, width=128)  # type: ignore[arg-type]
         yield Classifier(f"{like}, 2 layers, width 128", like, trained_on(settings, data, network))
 
 

@@ -181,9 +181,8 @@ def least_squares(counts: Any, outputs: FloatArray, start: Slalom) -> FloatArray
         alpha, predicted = shares(theta)
         return np.hstack([alpha * (theta[words:] - predicted[:, None]), alpha])
 
-    found = optimize.least_squares(
-        lambda theta: shares(theta)[1] - outputs, centred(start), slopes, xtol=1e-12, ftol=1e-12, gtol=1e-12
-    ).x
+    options: Any = {"jac": slopes, "xtol": 1e-12, "ftol": 1e-12, "gtol": 1e-12}
+    found = optimize.least_squares(lambda theta: shares(theta)[1] - outputs, centred(start), **options).x
     return centred(Slalom(found[words:], found[:words]))
 
 

@@ -23,8 +23,6 @@ from slalom.tokens import FloatArray, IntArray
 WORDS = ("the", "we", "movie", "watch", "good", "best", "perfect", "ok", "bad", "worst")
 WEIGHTS = np.array([0.0, 0.0, 0.0, 0.0, 0.6, 1.0, 1.5, -0.6, -1.0, -1.5])
 LONGEST = 30
-_ROOM = LONGEST + 2
-"""Positions of the networks: the longest sequence, [CLS], and one to spare."""
 
 Sequences = list[IntArray]
 
@@ -61,7 +59,7 @@ def labelled(
 ) -> list[Document]:
     """Texts with labels drawn by their log-odds."""
     labels = rng.random(len(sequences)) < 1 / (1 + np.exp(-log_odds))
-    texts = (" ".join(words[i] for i in row) for row in sequences)
+    texts = (" ".join(words[i] for i in row.tolist()) for row in sequences)
     return [Document(text, int(label)) for text, label in zip(texts, labels, strict=True)]
 
 
@@ -85,7 +83,7 @@ def trained(
         epochs=epochs,
         batch=batch,
         rate=1e-3,
-        length=_ROOM,
+        length=_room(words),
         dropout=0.0,
         positions=positions,
         seed=seed,
@@ -100,6 +98,11 @@ def trained(
         tokenizer=word_tokenizer(words, encoder=network.architecture != "gpt2"),
     )
     return Explainer(str(where))
+
+
+def _room(words: Sequence[str]) -> int:
+    """Positions of a network: for the longest sequence, or every word once (so it is asked), and [CLS]."""
+    return max(LONGEST, len(words)) + 2
 
 
 def word_tokenizer(words: Sequence[str], *, encoder: bool) -> Any:
@@ -121,7 +124,7 @@ def word_tokenizer(words: Sequence[str], *, encoder: bool) -> Any:
         unk_token="[UNK]",
         cls_token="[CLS]" if encoder else None,
         padding_side="right",
-        model_max_length=_ROOM,
+        model_max_length=_room(words),
         model_input_names=["input_ids", "attention_mask"],
     )
 

@@ -74,13 +74,13 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """The claim holds for a model if the importances have the largest mean AU-ROC of the paper's columns."""
+    """The claim holds for a model if no other of the paper's columns has a larger mean AU-ROC."""
     good, told = 0, []
     models = distinct(rows, "model")
     for model in models:
         found = {name: select(rows, name, model=model)[0] for name in COLUMNS}
         best = max(found, key=lambda name: found[name])
-        good += best == "importances"
+        good += found["importances"] >= found[best]
         told.append(f"{model}: importances {found['importances']:.2f}, best {best} {found[best]:.2f}")
-    sentence = f"importances are best for {good} of {len(models)} models ({'; '.join(told)})"
+    sentence = f"importances are best, or as good as the best, for {good} of {len(models)} models ({'; '.join(told)})"
     return good == len(models), sentence

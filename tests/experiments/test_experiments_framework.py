@@ -1,0 +1,234 @@
+"""Experiments are found by their names, run one by one, kept, and reported as they came out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from slalom import experiments
+from slalom.cli import app
+from slalom.errors import InputError
+from slalom.experiments.outcome import Row, Settings, mean_row, read_outcome
+from slalom.experiments.report import table, write_report
+from slalom.experiments.runner import Report, read_reports, reproduce
+
+NAMES = experiments.names()
+
+
+@pytest.fixture(autouse=True)
+def _added(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Path(__file__).parent
+    monkeypatch.setattr(experiments, "__path__", [*experiments.__path__, str(here / "added")])
+    monkeypatch.syspath_prepend(here)
+    monkeypatch.delenv("SLALOM_DATA", raising=False)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("TERM", "dumb")
+
+
+def runs(out: Path) -> int:
+    return len((out / "toy_sum" / "runs.txt").read_text())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_experiment_has_all_its_parts(name: str) -> None:
+    told, module = experiments.describe(name), experiments.load(name)
+    assert told.title == module.TITLE
+    assert told.claim == module.CLAIM
+    assert set(module.SIZES) == {"quick", "full"}
+    assert callable(module.run)
+    assert callable(module.judge)
+
+
+def test_the_papers_items_are_there() -> None:
+    wanted = {
+        "recovery",
+        "fig3_repeats",
+        "fig5_scatter",
+        "fig6_shap_repeats",
+        "fig9_ana",
+        "table2a_naive_bayes",
+        "table2b_human_attention",
+        "table2c_deletion",
+        "table6_surrogates",
+        "table9_insertion",
+        "table10_tfidf",
+        "table11_runtime",
+        "table12_samples",
+        "table13_larger",
+    }
+    assert wanted <= set(NAMES)
+
+
+def test_a_new_file_is_a_new_experiment() -> None:
+    assert {"toy_sum", "toy_data", "toy_broken"} <= set(experiments.names())
+    assert experiments.describe("toy_sum").claim == "one and one are two"
+
+
+def test_listing_loads_no_model_library() -> None:
+    code = (
+        "import sys; from slalom import experiments; experiments.experiments(); "
+        "print([name for name in ('torch', 'transformers', 'sklearn', 'matplotlib') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(InputError, match="no experiment 'fig99'; choose of: "):
+        experiments.load("fig99")
+
+
+def test_a_run_writes_rows_outcome_figure_and_report(tmp_path: Path) -> None:
+    [report] = reproduce(["toy_sum"], tmp_path, Settings())
+    write_report(tmp_path)
+    folder = tmp_path / "toy_sum"
+    assert {"rows.csv", "outcome.json", "figure.png", "figure.svg"} <= {p.name for p in folder.iterdir()}
+    with (folder / "rows.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0] == {
+        "model": "counting",
+        "measure": "sum",
+        "ours": "2.0",
+        "error": "",
+        "n": "1",
+        "paper": "2.0",
+        "paper_error": "0.5",
+    }
+    document = json.loads((folder / "outcome.json").read_text())
+    assert document["run"] == {"mode": "quick", "seed": 0, "encoder": None, "size": {"numbers": 2}}
+    assert read_outcome(document["outcome"]) == report.outcome
+    text = (tmp_path / "reproduction.md").read_text()
+    assert "**holds**: the sum is 2" in text
+    assert "| counting | 2 (2 ± 0.5) |" in text
+    assert "![toy_sum](toy_sum/figure.png)" in text
+
+
+def test_the_verdict_follows_the_rows(tmp_path: Path) -> None:
+    [quick] = reproduce(["toy_sum"], tmp_path / "quick", Settings())
+    [full] = reproduce(["toy_sum"], tmp_path / "full", Settings("full", seed=4))
+    assert (quick.verdict, full.verdict) == ("holds", "does not hold")
+    assert full.outcome is not None
+    assert full.outcome.seeds == (4,)
+    assert full.sentence == "the sum is 3"
+
+
+def test_missing_data_and_failures_do_not_stop_the_others(tmp_path: Path) -> None:
+    seen: list[tuple[str, bool]] = []
+
+    def done(report: Report, before: bool) -> None:
+        seen.append((report.name, before))
+
+    names = ["toy_broken", "toy_data", "toy_sum"]
+    reports = reproduce(names, tmp_path, Settings(), done=done)
+    assert [report.verdict for report in reports] == ["failed", "not run", "holds"]
+    assert reports[0].reason == "RuntimeError: it broke"
+    assert "needs the data set yelp_hat" in reports[1].sentence
+    assert seen == [(name, False) for name in names]
+    assert {report.name: report.verdict for report in read_reports(tmp_path)} == {
+        "toy_broken": "failed",
+        "toy_data": "not run",
+        "toy_sum": "holds",
+    }
+    text = write_report(tmp_path).read_text()
+    assert "**failed**: RuntimeError: it broke" in text
+
+
+def test_a_missing_package_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *a: None if name == "shap" else real(name, *a)
+    )
+    [report] = reproduce(["fig6_shap_repeats"], tmp_path, Settings())
+    assert report.verdict == "not run"
+    assert report.sentence == "needs shap; install them with: pip install 'slalom-xai[methods]'"
+
+
+def test_finished_experiments_are_not_repeated(tmp_path: Path) -> None:
+    [first] = reproduce(["toy_sum"], tmp_path, Settings())
+    [again] = reproduce(["toy_sum"], tmp_path, Settings())
+    assert (runs(tmp_path), again) == (1, first)
+    reproduce(["toy_sum"], tmp_path, Settings(), fresh=True)
+    assert runs(tmp_path) == 2
+    reproduce(["toy_broken"], tmp_path, Settings())
+    [broken] = reproduce(["toy_broken"], tmp_path, Settings())  # what failed is tried again
+    assert broken.status == "failed"
+
+
+def test_a_folder_keeps_to_its_settings(tmp_path: Path) -> None:
+    reproduce(["toy_sum"], tmp_path, Settings())
+    with pytest.raises(InputError, match="other settings .*mode quick, seed 0.*--fresh"):
+        reproduce(["toy_sum"], tmp_path, Settings("full"))
+    assert runs(tmp_path) == 1
+
+
+@pytest.mark.parametrize("given", [{"mode": "slow"}, {"seed": -1}, {"seed": 1.5}])
+def test_wrong_settings_are_refused(given: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        Settings(**given)  # type: ignore[arg-type]
+
+
+def test_a_mean_and_its_standard_error() -> None:
+    row = mean_row({}, "x", [1.0, 2.0, 3.0])
+    assert row == Row({}, "x", 2.0, pytest.approx(1 / 3**0.5), 3)
+    assert mean_row({}, "x", []).ours is None
+
+
+def test_the_table_has_a_line_for_each_place_and_a_column_for_each_measure() -> None:
+    rows = [
+        Row({"model": "a|b", "layers": 1}, "x", 0.123456, 0.01, paper=0.5),
+        Row({"model": "a|b", "layers": 1}, "y", None),
+        Row({"model": "c", "layers": 2}, "x", 1234.5),
+    ]
+    assert table(rows).splitlines() == [
+        "| model | layers | x | y |",
+        "|---|---|---|---|",
+        "| a\\|b | 1 | 0.123 ± 0.01 (0.5) | – |",
+        "| c | 2 | 1234 |  |",
+    ]
+
+
+def test_the_report_goes_elsewhere_with_its_figures(tmp_path: Path) -> None:
+    reproduce(["toy_sum"], tmp_path / "out", Settings())
+    (tmp_path / "docs").mkdir()
+    write_report(tmp_path / "out", tmp_path / "docs" / "reproduction.md")
+    assert (tmp_path / "docs" / "reproduction" / "toy_sum.png").is_file()
+    assert "](reproduction/toy_sum.png)" in (tmp_path / "docs" / "reproduction.md").read_text()
+
+
+def test_the_command_prints_one_summary_and_tells_failures(tmp_path: Path) -> None:
+    out = str(tmp_path / "out")
+    run = CliRunner().invoke
+    fine = run(app, ["reproduce", "toy_sum", "toy_data", "--out", out])
+    assert fine.exit_code == 0, fine.output
+    assert "holds" in fine.stdout
+    assert "not run" in fine.stdout
+    assert run(app, ["reproduce", "toy_broken", "--out", out]).exit_code == 1
+    assert "toy_sum" in run(app, ["reproduce", "list"]).stdout
+    written = run(app, ["reproduce", "report", out, "--write", str(tmp_path / "r.md")])
+    assert written.exit_code == 0, written.output
+    assert "the sum is 2" in (tmp_path / "r.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["nothing_like_it"], 1, "there is no experiment"),
+        (["toy_sum", "--write", "x.md"], 2, "--write goes with report"),
+        (["toy_sum", "--encoder", "x"], 2, "--encoder is for --full"),
+        (["report"], 2, "report needs the folder"),
+        (["report", "nowhere"], 1, "holds no experiment"),
+    ],
+)
+def test_wrong_usage_is_one_line(tmp_path: Path, arguments: list[str], code: int, told: str) -> None:
+    done = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path / "out")])
+    assert done.exit_code == code
+    assert told in done.output
