@@ -55,12 +55,9 @@ def test_the_partition_explainer_adds_up_to_the_change_of_the_score() -> None:
     asked = question()
     found = peers.shap_partition(asked, 200)
     model: Any = explainer().model
-    own = model.tokenizer
-    masked = " ".join([own.mask_token] * len(asked.tokens))
-    logits = np.stack(
-        [model.logits(t, from_rows([range(len(t))], len(t)))[0] for t in map(model.tokenize, (TEXT, masked))]
-    )
-    whole, nothing = asked.target.score(logits)
+    masked = " ".join([model.tokenizer.mask_token] * len(asked.tokens))
+    rows = [reference(model.module, model.tokenizer, text) for text in (TEXT, masked)]
+    whole, nothing = asked.target.score(np.stack(rows))
     assert found.sum() == pytest.approx(whole - nothing, abs=1e-3)
 
 

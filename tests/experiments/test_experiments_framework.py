@@ -165,7 +165,7 @@ def test_finished_experiments_are_not_repeated(tmp_path: Path) -> None:
 
 def test_a_folder_keeps_to_its_settings(tmp_path: Path) -> None:
     reproduce(["toy_sum"], tmp_path, Settings())
-    with pytest.raises(InputError, match="other settings .*mode quick, seed 0.*--fresh"):
+    with pytest.raises(InputError, match=r"other settings .*mode quick, seed 0.*--fresh"):
         reproduce(["toy_sum"], tmp_path, Settings("full"))
     assert runs(tmp_path) == 1
 

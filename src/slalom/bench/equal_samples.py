@@ -43,9 +43,9 @@ def _calls(
     calls: dict[str, Callable[[], object]] = {
         f"slalom {name}": lambda one=one: bench.short(one, text) for name, one in bench.working().items()
     }
-    few = place[0] < bench.settings.slow_documents and place[1] == 0
     for name in bench.settings.peers:
-        if not failed[name] and (few or not PEERS[name].slow):
+        most = bench.settings.slow_documents if name in GOALS else 1
+        if not failed[name] and (not PEERS[name].slow or (place[0] < most and place[1] == 0)):
             calls[name] = lambda name=name: bench.peer(name, question, bench.settings.samples)
     return calls if place[1] % 2 == 0 else dict(reversed(calls.items()))
 

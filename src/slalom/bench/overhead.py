@@ -21,12 +21,15 @@ def measure(bench: Bench) -> dict[str, Any]:
     ratios: list[float] = []
     texts = bench.documents(settings.tokens, settings.documents)
     bench.short(bench.explainer, texts[0])  # batches find their size
+    size = 0
     for number, text in enumerate(texts, 1):
         bench.say(f"overhead: document {number} of {len(texts)}")
         sequences = bench.asked(text)
         with evaluating(bench.model.module):
             forward = Forward(bench.model.module, bench.model.with_types)
-            size, passes = best_size(lambda tokens, f=forward, s=sequences: bare(f, s, tokens))
+            if not size:  # the documents ask for the same number of sequences of the same length
+                size, _ = best_size(lambda tokens, f=forward, s=sequences: bare(f, s, tokens))
+            passes = bare(forward, sequences, size)
             taken = in_turn(
                 {"explanation": lambda text=text: bench.short(bench.explainer, text), "forward": passes},
                 settings.repeats,

@@ -47,12 +47,12 @@ def _head(document: Mapping[str, Any]) -> list[str]:
     versions = ", ".join(f"{name} {number}" for name, number in document["versions"].items())
     size = f"{model.get('parameters', 0) / 1e6:.1f} million parameters, {model.get('layers')} layers"
     lines = [
-        f"- Machine: {machine['processor']}, {machine['cores']} cores, {machine['threads']} threads, "
+        f"- Machine: {machine['processor']}, cores: {machine['cores']}, threads: {machine['threads']}, "
         f"{machine['system']}, Python {machine['python']}",
         f"- Model: {model.get('name')} ({model.get('kind')}, {size}, {model.get('width')} wide)",
         f"- Texts: {document['source'] or 'given'}; {settings['documents']} documents of about "
-        f"{settings['tokens']} tokens, {settings['samples']:,} samples, {settings['repeats']} rounds; "
-        f"slow peers on {settings['slow_documents']} documents, once each",
+        f"{settings['tokens']} tokens, {settings['samples']:,} samples, rounds: {settings['repeats']}; "
+        f"documents for slow peers, once each: {settings['slow_documents']}",
         f"- Versions: {versions}",
     ]
     if document.get("command"):

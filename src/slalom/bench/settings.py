@@ -20,8 +20,9 @@ class Settings:
 
     model: a directory or hub id; None is the bundled model. tokens, samples: the length of the documents and
     the queries of each explanation. slow_documents: of peers that take tens of seconds for one explanation,
-    how many documents, once each. quality_tokens: shortest and longest document of the part equal_quality,
-    whose peers take their published or default budget. budgets: what `fast` tries there.
+    how many documents, once each (one document where the peer has no goal). quality_tokens: shortest and
+    longest document of the part equal_quality, whose peers take their published or default budget. budgets:
+    what `fast` tries there.
     """
 
     model: str | None = None
@@ -33,8 +34,8 @@ class Settings:
     peers: tuple[str, ...] = tuple(PEERS)
     engines: tuple[str, ...] = ("eager", "onnx", "openvino", "openvino-int8")
     quality_peers: tuple[str, ...] = ("reference", "shap_kernel", "shap_partition")
-    quality_tokens: tuple[int, int] = (60, 90)
-    budgets: tuple[int, ...] = (50, 100, 200, 300, 500, 1000, 2000)
+    quality_tokens: tuple[int, int] = (60, 80)
+    budgets: tuple[int, ...] = (50, 100, 200, 300, 500, 1000)
     memory_queries: tuple[int, int] = (1000, 10_000)
     together_documents: int = 8
     together_tokens: int = 30

@@ -27,7 +27,7 @@ SHORT = 3
 """Tokens of a query in the setting of the reference."""
 _WARM = 40
 """Tokens and samples of a first explanation that is not timed."""
-_LOOK_AT = 4000
+_LOOK_AT = 2000
 """Documents whose length is looked at."""
 
 

@@ -60,7 +60,7 @@ QualityLength = Annotated[
         DATA,
         "--quality-tokens",
         metavar="A-B",
-        help="Shortest and longest document of the part equal_quality; 60-90 by default.",
+        help="Shortest and longest document of the part equal_quality; 60-80 by default.",
     ),
 ]
 Samples = Annotated[
@@ -120,7 +120,7 @@ def bench(
     documents: Documents = 10,
     slow_documents: SlowDocuments = 2,
     tokens: Length = 255,
-    quality_tokens: QualityLength = "60-90",
+    quality_tokens: QualityLength = "60-80",
     model: o.Model = None,
     samples: Samples = 1000,
     repeats: Repeats = 3,
@@ -187,7 +187,7 @@ def _names(given: str) -> list[str]:
 def _lengths(given: str) -> tuple[int, int]:
     low, dash, high = given.partition("-")
     if not (dash and low.isdecimal() and high.isdecimal()):
-        raise typer.BadParameter(f"--quality-tokens is two numbers such as 60-90, not {given!r}")
+        raise typer.BadParameter(f"--quality-tokens is two numbers such as 60-80, not {given!r}")
     return int(low), int(high)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -162,6 +163,7 @@ def _connected(ray: Any, where: Where) -> Iterator[None]:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if where.address is not None:
+            _knock(where.address)
             ray.init(where.address, **quiet)
         else:
             ray.init(
@@ -170,13 +172,20 @@ def _connected(ray: Any, where: Where) -> Iterator[None]:
                 object_store_memory=_STORE_BYTES,
                 **quiet,
             )
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         at = "on this machine" if where.address is None else f"at {where.address!r}"
         raise ModelError(f"no Ray cluster could be reached {at}: {error}") from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Ray waits for many minutes where nobody answers."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def _ray() -> Any:
