@@ -12,7 +12,7 @@ from slalom.models.batches import groups
 from slalom.models.frame import Sequences
 from slalom.models.inference import Forward
 
-BATCH_TOKENS = (256, 512, 1024, 2048, 4096, 8192)
+BATCH_TOKENS = (512, 1024, 2048, 4096, 8192)
 """Sizes of batches, in tokens, of which the best is taken."""
 Shape = tuple[int, int, int]
 """Rows, inner and outer width of a matrix product."""

@@ -119,12 +119,13 @@ def shap_kernel(question: Question, samples: int) -> FloatArray:
 def shap_partition(question: Question, samples: int) -> FloatArray:
     """shap's Partition explainer with its own masker of texts: absent tokens are masked."""
     import shap
+    from shap.maskers import Text
 
     tokens = question.tokens
     with _seeded(question.seed), _silent():
         explainer = shap.explainers.Partition(
             lambda texts: question.target.score(_of_texts(question, [str(text) for text in texts])),
-            shap.maskers.Text(question.tokenizer),
+            Text(question.tokenizer),
         )
         found: Any = explainer([tokens.text], max_evals=samples, batch_size=BATCH, silent=True)
     values = np.asarray(found.values[0], dtype=float).ravel()

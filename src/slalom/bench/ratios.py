@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isnan
+from math import isnan, nan
 from statistics import median
 from typing import Any, Literal
 
@@ -28,7 +28,7 @@ class Spread:
 def spread(values: Sequence[float]) -> Spread:
     """NaN throughout where there are no values."""
     if not values:
-        return Spread(*[float("nan")] * 3, 0)
+        return Spread(nan, nan, nan, 0)
     return Spread(float(median(values)), float(min(values)), float(max(values)), len(values))
 
 

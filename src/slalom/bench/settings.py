@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 
 from slalom.bench.peers import PEERS
@@ -62,7 +62,7 @@ class Settings:
         return tuple(dict.fromkeys(("eager", *self.engines)))
 
 
-def known(kind: str, given: Sequence[str], names: Sequence[str] | dict[str, object]) -> None:
+def known(kind: str, given: Sequence[str], names: Collection[str]) -> None:
     """Refuses a name that does not exist."""
     for name in given:
         if name not in names:

@@ -61,5 +61,5 @@ def columns(rows: Sequence[Row], title: str) -> Any:
     ax.set_yticks(range(len(measures)), measures)
     ax.invert_yaxis()
     ax.set_xlabel(title)
-    ax.legend(frameon=False, fontsize=8)
+    picture.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return picture

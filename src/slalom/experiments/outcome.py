@@ -117,6 +117,22 @@ def select(rows: Sequence[Row], measure: str | None = None, **where: str | int) 
     ]
 
 
+def decide(row: Row, threshold: float = 0.0) -> bool | None:
+    """Whether a mean lies above a threshold, by two standard errors; None where it may be chance."""
+    if row.ours is None or row.error is None:
+        return None
+    if row.ours - 2 * row.error > threshold:
+        return True
+    return False if row.ours + 2 * row.error < threshold else None
+
+
+def all_of(verdicts: Sequence[bool | None]) -> bool | None:
+    """False if one is, True if all are; None where that is open."""
+    if any(verdict is False for verdict in verdicts):
+        return False
+    return None if not verdicts or None in verdicts else True
+
+
 def distinct(rows: Sequence[Row], key: str) -> list[Any]:
     """The values of a key, in the order of the rows."""
     return list(dict.fromkeys(row.where[key] for row in rows if key in row.where))

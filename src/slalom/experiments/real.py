@@ -24,6 +24,9 @@ BUNDLED = "bundled 2-layer BERT"
 TEXTS = 5000
 """The paper's training set (Table 5)."""
 
+_OVER = " over "
+"""In the measure of a difference, between the two columns."""
+
 METHODS: Mapping[str, str] = {
     "values": "slalom_sgd:score=value",
     "importances": "slalom_sgd:score=importance",
@@ -162,12 +165,61 @@ def rows(
     """
     found = []
     for column, (method, number) in numbers.items():
-        by_method = results.values(protocol, number)
-        spec = next((name for name in by_method if _same(name, method)), None)
-        values = list(by_method[spec].values()) if spec is not None else []
+        values = list(_by_document(results, protocol, method, number).values())
         theirs = (paper or {}).get(column)
         found.append(mean_row({"model": classifier.title, "beside": classifier.like}, column, values, theirs))
     return found
+
+
+def differences(
+    results: Results,
+    classifier: Classifier,
+    protocol: str,
+    numbers: Mapping[str, tuple[str, str]],
+    one: str,
+    others: Sequence[str],
+    sign: float = 1.0,
+) -> list[Row]:
+    """How much better one column is than others: means over the documents that both have, paired.
+
+    `sign` is −1 where low is good.
+    """
+    found = []
+    for other in others:
+        mine, theirs = (_by_document(results, protocol, *numbers[column]) for column in (one, other))
+        values = [sign * (mine[name] - theirs[name]) for name in mine if name in theirs]
+        where: dict[str, str | int] = {"model": classifier.title, "beside": classifier.like}
+        found.append(mean_row(where, f"{one}{_OVER}{other}", values))
+    return found
+
+
+def _by_document(results: Results, protocol: str, method: str, number: str) -> dict[str, float]:
+    by_method = results.values(protocol, number)
+    spec = next((name for name in by_method if _same(name, method)), None)
+    return {} if spec is None else by_method[spec]
+
+
+def shown(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the table itself, without the differences."""
+    return [row for row in rows if _OVER not in row.measure]
+
+
+def gaps(rows: Sequence[Row], key: str = "model") -> dict[str, list[Row]]:
+    """The differences by model, or by another key."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if _OVER in row.measure:
+            found.setdefault(str(row.where[key]), []).append(row)
+    return found
+
+
+def tell(place: str, found: Sequence[Row]) -> str:
+    """Differences in words."""
+    parts = []
+    for row in found:
+        error = "" if row.error is None else f" ± {row.error:.3f}"
+        parts.append(f"{row.measure} {'–' if row.ours is None else f'{row.ours:+.3f}'}{error}")
+    return f"{place}: {', '.join(parts)}"
 
 
 def _same(spec: str, method: str) -> bool:

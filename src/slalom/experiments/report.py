@@ -74,7 +74,7 @@ def table(rows: Sequence[Row]) -> str:
     measures = list(dict.fromkeys(row.measure for row in rows))
     cells: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
-        place = tuple(_cell(str(row.where.get(key, ""))) for key in keys)
+        place = tuple(str(row.where.get(key, "")) for key in keys)
         cells.setdefault(place, {})[row.measure] = _both(row)
     lines = [_line([*keys, *measures]), "|" + "---|" * (len(keys) + len(measures))]
     lines += [_line([*place, *(found.get(m, "") for m in measures)]) for place, found in cells.items()]

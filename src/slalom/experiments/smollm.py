@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -29,9 +31,10 @@ def prompted() -> Callable[[list[str]], FloatArray]:
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    model = AutoModelForCausalLM.from_pretrained(
-        where.parent, gguf_file=where.name, dtype=torch.float32
-    ).eval()
+    with redirect_stderr(StringIO()):  # a bar that no setting of transformers turns off
+        model = AutoModelForCausalLM.from_pretrained(
+            where.parent, gguf_file=where.name, dtype=torch.float32
+        ).eval()
     answers = [tokenizer.encode(answer, add_special_tokens=False)[0] for answer in _ANSWERS]
 
     @torch.inference_mode()

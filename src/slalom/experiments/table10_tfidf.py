@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from slalom.api import Explainer
 from slalom.experiments import figures, real
-from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, conclude, select
+from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, all_of, conclude, decide
 from slalom.tokens import FloatArray
 
 TITLE = "SLALOM paper, Table 10 (F.6)"
@@ -58,37 +58,31 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
         cut=size.cut,
     )
     numbers = {name: (method, "aopc") for name, method in METHODS.items()}
-    rows = [
-        Row({"protocol": protocol}, *_rest(row))
-        for protocol, paper in PAPER.items()
-        for row in real.rows(results, classifier, protocol, numbers, paper)
-    ]
-    drawn = [Row({"model": str(row.where["protocol"])}, *_rest(row)) for row in rows]
+    rows: list[Row] = []
+    for protocol, paper in PAPER.items():
+        part = replace(classifier, title=protocol)
+        rows += real.rows(results, part, protocol, numbers, paper)
+        sign = 1.0 if protocol == "deletion" else -1.0
+        rows += real.differences(results, part, protocol, numbers, "lin. SLALOM", ("LIME", "SHAP"), sign)
+    rows = [replace(row, where={"protocol": row.where["model"]}) for row in rows]
+    drawn = [replace(row, where={"model": row.where["protocol"]}) for row in real.shown(rows)]
     figure = figures.save(figures.columns(drawn, "AOPC: insertion low, deletion high is good"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Lower in insertion and higher in deletion than LIME and SHAP, by the means."""
-    found = {
-        (protocol, name): select(rows, name, protocol=protocol)[0] for protocol in PAPER for name in METHODS
+    """Better than LIME and SHAP by two standard errors, in insertion and in deletion."""
+    found = real.gaps(rows, "protocol")
+    verdicts = {protocol: all_of([decide(gap) for gap in gaps]) for protocol, gaps in found.items()}
+    words = {
+        True: "better than both",
+        False: "worse than one of them",
+        None: "not told apart from one of them",
     }
-    own = {protocol: found[protocol, "lin. SLALOM"] for protocol in PAPER}
-    others = {protocol: [found[protocol, name] for name in ("LIME", "SHAP")] for protocol in PAPER}
-    inserts, deletes = own["insertion"] < min(others["insertion"]), own["deletion"] > max(others["deletion"])
-    told = "; ".join(
-        f"{protocol} " + ", ".join(f"{name} {found[protocol, name]:.4f}" for name in METHODS)
-        for protocol in PAPER
+    sentence = "linearised SLALOM beside LIME and SHAP: " + "; ".join(
+        f"{words[verdict]} ({real.tell(protocol, found[protocol])})" for protocol, verdict in verdicts.items()
     )
-    sentence = (
-        f"linearised SLALOM is {'better' if inserts else 'not better'} than LIME and SHAP in insertion and "
-        f"{'better' if deletes else 'not better'} in deletion ({told})"
-    )
-    return inserts and deletes, sentence
-
-
-def _rest(row: Row) -> tuple[str, float | None, float | None, int | None, float | None, float | None]:
-    return row.measure, row.ours, row.error, row.n, row.paper, row.paper_error
+    return all_of(list(verdicts.values())), sentence
 
 
 def _network(settings: Settings, size: Size) -> Callable[[list[str]], FloatArray]:

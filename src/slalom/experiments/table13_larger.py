@@ -10,7 +10,17 @@ from dataclasses import asdict, dataclass
 
 from slalom.api import Explainer
 from slalom.experiments import figures, real, smollm
-from slalom.experiments.outcome import Judgement, NotRun, Outcome, Row, Settings, conclude, distinct
+from slalom.experiments.outcome import (
+    Judgement,
+    NotRun,
+    Outcome,
+    Row,
+    Settings,
+    all_of,
+    conclude,
+    decide,
+    distinct,
+)
 
 TITLE = "SLALOM paper, Table 13 (F.8)"
 CLAIM = (
@@ -70,24 +80,19 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
 
 def judge(rows: Sequence[Row]) -> Judgement:
     """The claim holds for a model if values and linearised scores are two standard errors above chance."""
-    told, good, ran = [], 0, 0
+    told, verdicts = [], []
     for model in distinct(rows, "model"):
         own = {row.measure: row for row in rows if row.where["model"] == model}
         if any(row.ours is None for row in own.values()):
             told.append(str(model))
             continue
-        ran += 1
-        good += all(_above(own[name]) for name in ("values", "lin. SLALOM"))
+        verdicts.append(all_of([decide(own[name], 0.5) for name in ("values", "lin. SLALOM")]))
         told.append(f"{model}: " + ", ".join(f"{name} {row.ours:.2f}" for name, row in own.items()))
     sentence = (
-        f"values and linearised scores are two standard errors above chance for {good} of {ran} models "
-        f"({'; '.join(told)})"
+        f"values and linearised scores are two standard errors above chance for {verdicts.count(True)} of "
+        f"{len(verdicts)} models ({'; '.join(told)})"
     )
-    return (good == ran) if ran else None, sentence
-
-
-def _above(row: Row) -> bool:
-    return row.ours is not None and row.error is not None and row.ours - 2 * row.error > 0.5
+    return all_of(verdicts), sentence
 
 
 def _classifiers(settings: Settings, size: Size) -> Iterator[tuple[real.Classifier, int, int]]:

@@ -11,9 +11,10 @@ from slalom.experiments.outcome import (
     Outcome,
     Row,
     Settings,
+    all_of,
     conclude,
+    decide,
     distinct,
-    select,
 )
 
 TITLE = "SLALOM paper, Table 2a"
@@ -25,6 +26,7 @@ PAPER = {
     "BERT": {"values": (0.75, 0.01), "importances": (0.43, 0.02), "lin. SLALOM": (0.77, 0.01)},
     "GPT-2": {"values": (0.70, 0.02), "importances": (0.40, 0.02), "lin. SLALOM": (0.70, 0.02)},
 }
+_GOOD = 0.5
 NUMBERS = {
     "values": ("slalom_sgd", "spearman_value"),
     "importances": ("slalom_sgd", "spearman_importance"),
@@ -70,17 +72,22 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Good agreement: a mean correlation of at least 0.5, and above that of the importances."""
-    good, told = 0, []
+    """Good agreement: correlations above 0.5 by two standard errors, and above that of the importances."""
+    verdicts, told = [], []
     models = distinct(rows, "model")
     for model in models:
         values, importances, linear = (
-            select(rows, name, model=model)[0] for name in ("values", "importances", "lin. SLALOM")
+            next(row for row in rows if row.where["model"] == model and row.measure == name)
+            for name in ("values", "importances", "lin. SLALOM")
         )
-        good += min(values, linear) >= 0.5 and min(values, linear) > importances
-        told.append(f"{model}: values {values:.2f}, linearised {linear:.2f}, importances {importances:.2f}")
+        more = min(values.ours or 0, linear.ours or 0) > (importances.ours or 0)
+        verdicts.append(all_of([decide(values, _GOOD), decide(linear, _GOOD), more]))
+        told.append(
+            f"{model}: values {values.ours:.2f}, linearised {linear.ours:.2f}, importances "
+            f"{importances.ours:.2f}"
+        )
     sentence = (
-        "values and linearised scores correlate by at least 0.5, and more than importances, for "
-        f"{good} of {len(models)} models ({'; '.join(told)})"
+        f"values and linearised scores correlate by more than {_GOOD}, and more than importances, for "
+        f"{verdicts.count(True)} of {len(models)} models ({'; '.join(told)})"
     )
-    return good == len(models), sentence
+    return all_of(verdicts), sentence

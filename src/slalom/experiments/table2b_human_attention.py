@@ -6,15 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from slalom.experiments import figures, real
-from slalom.experiments.outcome import (
-    Judgement,
-    Outcome,
-    Row,
-    Settings,
-    conclude,
-    distinct,
-    select,
-)
+from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, all_of, conclude, decide
 
 TITLE = "SLALOM paper, Table 2b"
 CLAIM = (
@@ -69,18 +61,18 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
             settings, classifier, texts, methods, ("human_attention",), budget=size.budget, cut=size.cut
         )
         rows += real.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
-    figure = figures.save(figures.columns(rows, "AU-ROC for the consensus map"), settings)
+        others = [name for name in COLUMNS if name != "importances"]
+        rows += real.differences(results, classifier, "human_attention", NUMBERS, "importances", others)
+    figure = figures.save(figures.columns(real.shown(rows), "AU-ROC for the consensus map"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """The claim holds for a model if no other of the paper's columns has a larger mean AU-ROC."""
-    good, told = 0, []
-    models = distinct(rows, "model")
-    for model in models:
-        found = {name: select(rows, name, model=model)[0] for name in COLUMNS}
-        best = max(found, key=lambda name: found[name])
-        good += found["importances"] >= found[best]
-        told.append(f"{model}: importances {found['importances']:.2f}, best {best} {found[best]:.2f}")
-    sentence = f"importances are best, or as good as the best, for {good} of {len(models)} models ({'; '.join(told)})"
-    return good == len(models), sentence
+    """The claim holds if the importances are above every other column by two standard errors."""
+    found = real.gaps(rows)
+    verdicts = [all_of([decide(gap) for gap in gaps]) for gaps in found.values()]
+    sentence = (
+        f"importances are above all others by two standard errors for {verdicts.count(True)} of {len(found)} "
+        f"models ({'; '.join(real.tell(model, gaps) for model, gaps in found.items())})"
+    )
+    return all_of(verdicts), sentence

@@ -6,15 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from slalom.experiments import figures, real
-from slalom.experiments.outcome import (
-    Judgement,
-    Outcome,
-    Row,
-    Settings,
-    conclude,
-    distinct,
-    select,
-)
+from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, all_of, conclude, decide
 
 TITLE = "SLALOM paper, Table 2c"
 CLAIM = "linearised SLALOM scores outperform LIME and SHAP in the deletion benchmark"
@@ -73,7 +65,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     """AOPC with tokens dropped in steps of five, strongest first; explained is the predicted label."""
     size = size or SIZES[settings.mode]
     rows = measured(settings, size, "deletion", PAPER)
-    figure = figures.save(figures.columns(rows, "deletion AOPC, high is good"), settings)
+    figure = figures.save(figures.columns(real.shown(rows), "deletion AOPC, high is good"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
@@ -95,20 +87,18 @@ def measured(
         )
         numbers = {column: (method, "aopc") for column, method in real.METHODS.items()}
         rows += real.rows(results, classifier, protocol, numbers, published[classifier.like])
+        sign = 1.0 if protocol == "deletion" else -1.0
+        for one, others in (("lin. SLALOM", ("LIME", "SHAP")), ("this library", ("LIME", "lin. SLALOM"))):
+            rows += real.differences(results, classifier, protocol, numbers, one, others, sign)
     return rows
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """The claim holds for a model if the linearised scores have a higher mean than LIME and SHAP."""
-    good, told = 0, []
-    models = distinct(rows, "model")
-    for model in models:
-        linear, lime, shap, own = (
-            select(rows, name, model=model)[0] for name in ("lin. SLALOM", "LIME", "SHAP", "this library")
-        )
-        good += linear > max(lime, shap)
-        told.append(f"{model}: {linear:.3f}, LIME {lime:.3f}, SHAP {shap:.3f}, this library {own:.3f}")
+    """The claim holds if the linearised scores are above LIME and SHAP by two standard errors."""
+    found = real.gaps(rows)
+    verdicts = [all_of([decide(gap) for gap in gaps[:2]]) for gaps in found.values()]
     sentence = (
-        f"linearised SLALOM is above LIME and SHAP for {good} of {len(models)} models ({'; '.join(told)})"
+        f"linearised SLALOM is above LIME and SHAP by two standard errors for {verdicts.count(True)} of "
+        f"{len(found)} models ({'; '.join(real.tell(model, gaps) for model, gaps in found.items())})"
     )
-    return good == len(models), sentence
+    return all_of(verdicts), sentence

@@ -137,7 +137,10 @@ def _by_position(sequences: Sequences) -> sparse.csr_array:
     rows = np.repeat(np.arange(len(sequences)), [len(sequence) for sequence in sequences])
     columns = np.concatenate([np.arange(len(s)) * len(WORDS) + s for s in sequences])
     shape = (len(sequences), LONGEST * len(WORDS))
-    return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    found = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    # scikit-learn takes no wider ones
+    found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)
+    return found
 
 
 def _rows(place: tuple[str, int], runs: list[dict[str, float]]) -> list[Row]:

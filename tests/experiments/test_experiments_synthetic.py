@@ -1,0 +1,236 @@
+"""The experiments with known truth, at toy size; and what their verdicts are made of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from slalom import experiments
+from slalom.experiments import fig3_repeats, fig6_shap_repeats, fig9_ana, recovery, table6_surrogates
+from slalom.experiments.linear_models import MLP, fully_connected, truth
+from slalom.experiments.outcome import Outcome, Row, Settings, all_of, decide, distinct, select
+from slalom.experiments.synthetic import (
+    WEIGHTS,
+    WORDS,
+    ask,
+    centred,
+    count_matrix,
+    labelled,
+    linear_sequences,
+    names,
+    random_slalom,
+    slalom_sequences,
+    trained,
+)
+from slalom.training import Network
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    base = tmp_path_factory.mktemp("experiments")
+    return Settings(cache=base / "cache", out=base / "out")
+
+
+def consistent(name: str, outcome: Outcome) -> None:
+    assert experiments.load(name).judge(outcome.rows) == (outcome.verdict, outcome.sentence)
+    assert all(row.ours is None or np.isfinite(row.ours) for row in outcome.rows)
+
+
+def test_the_linear_data_set_is_that_of_table_3() -> None:
+    rng = np.random.default_rng(0)
+    sequences = linear_sequences(4000, rng)
+    lengths = np.array([len(row) for row in sequences])
+    assert lengths.max() <= 30
+    assert abs(lengths.mean() - 15) < 0.2
+    assert truth([np.array([WORDS.index(w) for w in ("perfect", "perfect", "worst", "the")])]) == [1.5]
+    documents = labelled(sequences, truth(sequences), WORDS, rng)
+    positive = np.array([document.label for document in documents])
+    odds = truth(sequences)
+    assert positive[odds > 3].mean() > 0.95
+    assert positive[odds < -3].mean() < 0.05
+    assert str(documents[0].text).split() == [WORDS[i] for i in sequences[0]]
+
+
+def test_a_model_is_asked_about_exactly_the_sequences(settings: Settings) -> None:
+    """Words in any order and number: what the tokenizer makes of the text is what was asked."""
+    documents = labelled(
+        linear_sequences(60, np.random.default_rng(0)), np.zeros(60), WORDS, np.random.default_rng(0)
+    )
+    for kind in ("bert", "gpt2"):
+        network = Network(kind, layers=1, width=16, heads=2)
+        explainer = trained(settings, network, documents, WORDS, epochs=1, batch=32, seed=0)
+        sequences = [np.array([6, 6, 2]), np.array([9])]
+        for row, found in zip(sequences, ask(explainer, sequences, WORDS), strict=True):
+            told = explainer.predict(" ".join(WORDS[i] for i in row))
+            assert isinstance(told, dict)
+            assert np.log(told["positive"] / told["negative"]) == pytest.approx(found, abs=1e-4)
+
+
+def test_training_learns_the_relation(settings: Settings) -> None:
+    rng = np.random.default_rng(1)
+    sequences = linear_sequences(3000, rng)
+    documents = labelled(sequences, truth(sequences), WORDS, rng)
+    explainer = trained(
+        settings, Network("gpt2", layers=1, width=32, heads=2), documents, WORDS, epochs=2, batch=64, seed=0
+    )
+    fresh = linear_sequences(300, rng)
+    assert np.corrcoef(ask(explainer, fresh, WORDS), truth(fresh))[0, 1] > 0.8
+
+
+def test_the_fully_connected_network_is_its_own_black_box() -> None:
+    network = fully_connected(2000, 10, 0)
+    assert network(["perfect", "worst"])[0] > 0 > network(["perfect", "worst"])[1]
+    assert network(["good bad"]) == pytest.approx(network(["bad good"]))
+    assert network([" ".join(["perfect"] * 30)])[0] > 15  # where probabilities have long been one
+
+
+def test_least_squares_finds_what_was_planted() -> None:
+    rng = np.random.default_rng(0)
+    surrogate = random_slalom(6, rng)
+    counts = count_matrix(slalom_sequences(400, 6, 8, rng), 6)
+    outputs = surrogate.predict(counts)[:, 0]
+    start = recovery.fitted("sgd", counts, outputs, 0)
+    assert not np.allclose(centred(start), centred(surrogate), atol=1e-2)
+    assert recovery.least_squares(counts, outputs, start) == pytest.approx(centred(surrogate), abs=1e-6)
+
+
+def test_recovery(settings: Settings) -> None:
+    size = recovery.Size(6, 8, 400, 400, 1, 16, ("distilbert",), (1,), 1)
+    outcome = recovery.run(settings, size)
+    consistent("recovery", outcome)
+    planted = {
+        solver: select(outcome.rows, "parameter MSE", model=recovery.PLANTED, solver=solver)[0]
+        for solver in recovery.SOLVERS
+    }
+    assert planted["exact"] < 1e-12 < planted["sgd"]
+    theirs = [row.paper for row in outcome.rows if row.where["model"] == "distilbert" and row.paper]
+    assert theirs == [0.002]
+    assert outcome.figure == "figure.png"
+    assert settings.out is not None
+    assert (settings.out / "figure.svg").is_file()
+
+
+def _changed(outcome: Outcome, where: dict[str, Any], measure: str, ours: float) -> list[Row]:
+    return [
+        replace(row, ours=ours) if row.measure == measure and where.items() <= row.where.items() else row
+        for row in outcome.rows
+    ]
+
+
+def test_recoverys_verdict_falls_with_the_log_odds(settings: Settings) -> None:
+    size = recovery.Size(6, 8, 400, 400, 1, 16, ("distilbert",), (1,), 1)
+    outcome = recovery.run(settings, size)
+    where = {"model": "distilbert", "solver": "exact"}
+    good = recovery.judge(_changed(outcome, where, "R² of the log-odds", 0.97))
+    bad = recovery.judge(_changed(outcome, where, "R² of the log-odds", 0.2))
+    assert (good[0], bad[0]) == (True, False)
+    assert "worst 0.200" in bad[1]
+
+
+def _linear_size(module: Any, **more: Any) -> Any:
+    return replace(
+        module.SIZES["quick"],
+        texts=600,
+        width=16,
+        architectures=("bert",),
+        layers=(1,),
+        repeats=(1, 5, 20),
+        mlp_epochs=60,
+        **more,
+    )
+
+
+def test_fig3(settings: Settings) -> None:
+    outcome = fig3_repeats.run(settings, _linear_size(fig3_repeats))
+    consistent("fig3_repeats", outcome)
+    assert distinct(outcome.rows, "model, layers") == [fig3_repeats.TRUTH, MLP, "bert, 1"]
+    assert select(outcome.rows, "20 ×", **{"model, layers": fig3_repeats.TRUTH}) == [30.0]
+    risen = _changed(outcome, {"model, layers": "bert, 1"}, "20 ×", 40.0)
+    assert fig3_repeats.judge(risen)[0] is False
+
+
+def test_fig6(settings: Settings) -> None:
+    outcome = fig6_shap_repeats.run(settings, _linear_size(fig6_shap_repeats, budget=50))
+    consistent("fig6_shap_repeats", outcome)
+    network = fully_connected(600, 60, 0)
+    [one] = select(outcome.rows, "1 ×", **{"model, layers": MLP})
+    assert one == pytest.approx(
+        network(["perfect"])[0] - network([""])[0], abs=1e-6
+    )  # Shapley, of one player
+    [many] = select(outcome.rows, "20 ×", **{"model, layers": MLP})
+    whole = network([" ".join(["perfect"] * 20)])[0] - network([""])[0]
+    assert many == pytest.approx(whole / 20, abs=1e-6)  # efficiency and symmetry
+
+
+def test_fig9(settings: Settings) -> None:
+    size = fig9_ana.Size((4, 6), (4, 8), 300, 200, 1, 16, 1, 2)
+    assert size.settings == [(6, 4), (6, 8), (4, 8)]
+    outcome = fig9_ana.run(settings, size)
+    consistent("fig9_ana", outcome)
+    assert len(outcome.rows) == 3 * 3 * 2
+    assert all(row.n == 2 and row.error is not None for row in outcome.rows)
+    assert outcome.seeds == (0, 1)
+
+
+def test_table6(settings: Settings) -> None:
+    size = table6_surrogates.Size(400, 1, 16, ("gpt2",), (1,), 300, 1)
+    outcome = table6_surrogates.run(settings, size)
+    consistent("table6_surrogates", outcome)
+    papers = {row.where["surrogate"]: row.paper for row in outcome.rows}
+    assert papers["SLALOM"] == 16.92
+    assert papers["GAM"] == 48.78
+    assert papers["variance"] is None
+
+
+def test_each_surrogate_describes_what_it_is_made_for() -> None:
+    rng = np.random.default_rng(0)
+    parts = [linear_sequences(1500, rng) for _ in range(2)]
+    additive = table6_surrogates.surrogate_errors(parts, [truth(part) for part in parts], 0)
+    assert additive["linear model"] < 1e-12 < additive["SLALOM"]
+    planted = random_slalom(len(WORDS), rng)
+    answers = [planted.predict(count_matrix(part, len(WORDS)))[:, 0] for part in parts]
+    found = table6_surrogates.surrogate_errors(parts, answers, 0)
+    assert found["SLALOM"] < 1e-12 < min(found["linear model"], found["GAM"], found["SLALOM, sgd"])
+    assert max(found["linear model"], found["GAM"]) < found["variance"]
+
+
+def test_table6s_verdict_on_the_papers_own_numbers() -> None:
+    rows = [
+        Row({"architecture": a, "layers": n, "surrogate": name}, "MSE", value)
+        for (a, n), line in table6_surrogates.PAPER.items()
+        for name, (value, _) in line.items()
+    ]
+    verdict, sentence = table6_surrogates.judge(rows)
+    assert verdict is True
+    assert "12 of 12 models" in sentence
+
+
+def test_names_and_weights_match() -> None:
+    assert len(WORDS) == len(WEIGHTS)
+    assert names(3) == ("t0", "t1", "t2")
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "threshold", "wanted"),
+    [
+        (1.0, 0.1, 0.0, True),
+        (-1.0, 0.1, 0.0, False),
+        (0.1, 0.1, 0.0, None),
+        (1.0, None, 0.0, None),
+        (1.0, 0.1, 2.0, False),
+    ],
+)
+def test_two_standard_errors_decide(
+    mean: float, error: float | None, threshold: float, wanted: bool | None
+) -> None:
+    assert decide(Row({}, "x", mean, error), threshold) is wanted
+
+
+def test_verdicts_together() -> None:
+    assert all_of([True, True]) is True
+    assert all_of([True, None]) is None
+    assert all_of([None, False]) is False
+    assert all_of([]) is None
