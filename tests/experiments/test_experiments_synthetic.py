@@ -170,7 +170,7 @@ def test_fig9(settings: Settings) -> None:
     assert size.settings == [(6, 4), (6, 8), (4, 8)]
     outcome = fig9_ana.run(settings, size)
     consistent("fig9_ana", outcome)
-    assert len(outcome.rows) == 3 * 3 * 2
+    assert len(outcome.rows) == 3 * 3 * 3
     assert all(row.n == 2 and row.error is not None for row in outcome.rows)
     assert outcome.seeds == (0, 1)
 

@@ -231,7 +231,8 @@ def test_a_function_over_ids():
     queries = from_rows([[i, j] for i in range(len(tokens)) for j in (0, 1, 2)], len(tokens))
     sizes.clear()
     np.testing.assert_allclose(black.logits(tokens, queries), white.logits(tokens, queries), atol=1e-5)
-    assert max(sizes) == 64
+    assert len(sizes) == 2  # as many batches as needed, of equal size
+    assert max(sizes) <= 64
     assert sum(sizes) < len(queries)
     tokenizer.model_max_length = 8
     with pytest.warns(UserWarning, match="the model takes 8 tokens"):

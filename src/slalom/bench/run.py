@@ -79,6 +79,8 @@ def measure(bench: Bench, part: str) -> dict[str, Any]:
         found = import_module(f"slalom.bench.{part}").measure(bench)
     except SlalomError as error:
         found = {"failed": str(error), "goals": []}
+    except Exception as error:  # the other parts of a long run are measured all the same
+        found = {"failed": f"{type(error).__name__}: {error}", "goals": []}
     took = (datetime.now(UTC) - start).total_seconds()
     return plain({**found, "measured": start.isoformat(timespec="seconds"), "took": took})
 

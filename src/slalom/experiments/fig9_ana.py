@@ -40,7 +40,8 @@ CLAIM = (
 NEEDS = {"data": (), "packages": ("accelerate",)}
 
 SOLVERS = ("ana", "sgd", "exact")
-_LOGIT, _PARAMETER = "logit MSE", "parameter MSE"
+_LOGIT, _PARAMETER, _MODEL = "logit MSE", "parameter MSE", "MSE to the model"
+"""The first two from the SLALOM behind the labels, the last from what the transformer itself answers."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ class Size:
 
 
 SIZES = {
-    "quick": Size((10, 20, 40), (5, 10, 30), 20_000, 5000, 1, 64, 1, 1),
-    "full": Size((10, 20, 50, 100), (5, 10, 20, 30), 40_000, 5000, 2, 64, 2, 5),
+    "quick": Size((10, 20, 40), (5, 10, 30), 40_000, 5000, 1, 64, 1, 1),
+    "full": Size((10, 20, 50, 100), (5, 10, 20, 30), 100_000, 5000, 1, 64, 2, 3),
 }
 
 
@@ -85,7 +86,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
             {"words": words, "context": context, "solver": solver}, measure, [run[measure] for run in runs]
         )
         for (words, context, solver), runs in found.items()
-        for measure in (_LOGIT, _PARAMETER)
+        for measure in runs[0]
     ]
     figure = figures.save(_figure(rows, size), settings)
     return conclude(rows, judge, asdict(size), seeds, figure)
@@ -103,6 +104,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
         for n in (shortest, longest)
     }
     growth = {solver: at[solver, longest] / at[solver, shortest] for solver in SOLVERS}
+    own = [select(rows, _MODEL, words=common, context=longest, solver=solver)[0] for solver in SOLVERS]
     parameters = {solver: float(np.mean(select(rows, _PARAMETER, solver=solver))) for solver in SOLVERS}
     holds = at["ana", longest] > at["sgd", longest] and growth["ana"] > growth["sgd"]
     sentence = (
@@ -110,6 +112,8 @@ def judge(rows: Sequence[Row]) -> Judgement:
         + "; ".join(f"{at[s, shortest]:.3g} to {at[s, longest]:.3g} with {s}" for s in SOLVERS)
         + "; mean parameter errors: "
         + ", ".join(f"{s} {parameters[s]:.3g}" for s in SOLVERS)
+        + f"; from the transformer's own answers at context {longest}: "
+        + ", ".join(f"{s} {value:.3g}" for s, value in zip(SOLVERS, own, strict=True))
     )
     return holds, sentence
 
@@ -127,16 +131,18 @@ def _errors(
     explainer = trained(settings, network, documents, names(words), epochs=size.epochs, batch=64, seed=seed)
     queries, test = (slalom_sequences(size.queries, words, context, rng) for _ in range(2))
     outputs, fresh = ask(explainer, queries, names(words)), count_matrix(test, words)
-    wanted = truth.predict(fresh)[:, 0]
+    wanted, own = truth.predict(fresh)[:, 0], ask(explainer, test, names(words))
     result = {}
     for solver in SOLVERS:
         if solver == "ana":
             surrogate = _ana(explainer, words)
         else:
             surrogate = fitted(solver, count_matrix(queries, words), outputs, seed)
+        told = surrogate.predict(fresh)[:, 0]
         result[solver] = {
-            _LOGIT: float(np.mean((surrogate.predict(fresh)[:, 0] - wanted) ** 2)),
+            _LOGIT: float(np.mean((told - wanted) ** 2)),
             _PARAMETER: float(np.mean((centred(surrogate) - centred(truth)) ** 2)),
+            _MODEL: float(np.mean((told - own) ** 2)),
         }
     return result
 

@@ -67,24 +67,14 @@ def classifiers(settings: Settings, data: str) -> Iterator[Classifier]:
         yield Classifier(f"{like}, 2 layers, width 128", like, trained_on(settings, data, network))
 
 
-def trained_on(
-    settings: Settings, data: str, model: Any, *, epochs: float = 5, texts: int = TEXTS, length: int = 256
-) -> Explainer:
-    """A classifier trained on a data set, or read from the cache."""
+def trained_on(settings: Settings, data: str, model: Any, **recipe: Any) -> Explainer:
+    """A classifier trained on a data set, or read from the cache; `recipe` are settings of the training."""
     from slalom.training import Settings as Training
     from slalom.training import cached
 
-    recipe = Training(
-        data=data,
-        model=model,
-        limit=texts,
-        balanced=True,
-        test_limit=1000,
-        epochs=epochs,
-        length=length,
-        seed=settings.seed,
-    )
-    return Explainer(str(cached(recipe, settings.cache, data_dir=settings.data_dir)))
+    usual = {"limit": TEXTS, "balanced": True, "test_limit": 1000, "epochs": 5.0, "seed": settings.seed}
+    training = Training(data=data, model=model, **{**usual, **recipe})
+    return Explainer(str(cached(training, settings.cache, data_dir=settings.data_dir)))
 
 
 def _encoder(settings: Settings, where: Path, data: str) -> Explainer:
@@ -92,7 +82,7 @@ def _encoder(settings: Settings, where: Path, data: str) -> Explainer:
     config = from_json(read_text(where / "config.json"), str(where / "config.json"))
     if any("ForSequenceClassification" in name for name in config.get("architectures") or ()):
         return Explainer(str(where))
-    return trained_on(settings, data, str(where), epochs=1)
+    return trained_on(settings, data, str(where), epochs=1.0)
 
 
 def documents(settings: Settings, data: str, count: int) -> Dataset:

@@ -47,6 +47,7 @@ class Size:
     texts: int
     epochs: float
     length: int
+    rate: float
     documents: int
     budget: int
     cut: int
@@ -55,8 +56,8 @@ class Size:
 
 
 SIZES = {
-    "quick": Size(1, 64, 1500, 2, 64, 12, 500, 96, 3, 200),
-    "full": Size(2, 128, 5000, 3, 128, 100, 2000, 128, 25, 1000),
+    "quick": Size(1, 64, 2000, 2.0, 40, 3e-3, 16, 500, 96, 5, 200),
+    "full": Size(2, 128, 5000, 3.0, 128, 2e-3, 100, 2000, 128, 25, 1000),
 }
 
 
@@ -100,9 +101,8 @@ def _classifiers(settings: Settings, size: Size) -> Iterator[tuple[real.Classifi
 
     settings.say("training the Mamba classifier")
     network = Network("mamba", layers=size.layers, width=size.width)
-    mamba = real.trained_on(
-        settings, "yelp", network, epochs=size.epochs, texts=size.texts, length=size.length
-    )
+    recipe = {"epochs": size.epochs, "limit": size.texts, "length": size.length, "rate": size.rate}
+    mamba = real.trained_on(settings, "yelp", network, **recipe)
     title = f"Mamba, {size.layers} layers, width {size.width}"
     yield real.Classifier(title, "Mamba-2.8B", mamba), size.documents, size.budget
     if _missing() is None:

