@@ -262,7 +262,12 @@ def _cut_note(tokens: Tokens, pair: bool) -> str | None:
 
 def _versions() -> dict[str, str]:
     used = [name for name in ("torch", "transformers", "numpy") if name in sys.modules]
-    return {name: version(name) for name in ("slalom-xai", *used)}
+    return {name: _version(name) for name in ("slalom-xai", *used)}
+
+
+@cache
+def _version(package: str) -> str:
+    return version(package)
 
 
 def _whole(value: Any) -> Any:

@@ -22,8 +22,9 @@ from slalom.corpus.run import Where, explain_corpus
 from slalom.corpus.store import SUCCESS
 from slalom.errors import ModelError
 
-SETTINGS = ["--budget", "150", "--group", "3"]
-DOCUMENTS = 30
+# Enough that one worker does not finish it all while the other is still starting.
+DOCUMENTS, GROUP, PARTS, BUDGET = 48, 3, 16, 250
+SETTINGS = ["--budget", str(BUDGET), "--group", str(GROUP)]
 # A driver as the command line starts it; lost nodes are given up sooner, so that the test need not wait.
 DRIVER = "import slalom.corpus.nodes as nodes; nodes.GRACE = 3.0; from slalom.cli import main; main()"
 
@@ -37,7 +38,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
 def whole(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of an undisturbed run in one process."""
     output = tmp_path_factory.mktemp("whole") / "out"
-    explain_corpus(corpus, str(output), budget=150, group=3)
+    explain_corpus(corpus, str(output), budget=BUDGET, group=GROUP)
     return output
 
 
@@ -109,7 +110,7 @@ def test_a_killed_worker_is_replaced(corpus: str, whole: Path, cluster: Any, tmp
     assert worker not in (driver.pid, os.getpid())
     os.kill(worker, signal.SIGKILL)
     told = finish(driver)
-    assert f"{DOCUMENTS} documents in 10 parts, 0 errors" in told
+    assert f"{DOCUMENTS} documents in {PARTS} parts, 0 errors" in told
     assert [row["row"] for row in rows(output)] == list(range(DOCUMENTS))
     assert same(output, whole)
     assert not list(output.glob(".*"))
@@ -123,10 +124,12 @@ def test_a_killed_driver_goes_on_with_resume(corpus: str, whole: Path, cluster: 
     driver.communicate()
     assert not (output / SUCCESS).exists()
     kept = {path: path.stat().st_ino for path in parts(output)}
-    assert 0 < len(kept) < 10
-    totals = explain_corpus(corpus, str(output), budget=150, group=3, resume=True)  # one process goes on
-    assert (totals.documents, totals.errors, totals.parts) == (DOCUMENTS, 0, 10)
-    assert totals.skipped >= 3 * len(kept)
+    assert 0 < len(kept) < PARTS
+    totals = explain_corpus(
+        corpus, str(output), budget=BUDGET, group=GROUP, resume=True
+    )  # one process goes on
+    assert (totals.documents, totals.errors, totals.parts) == (DOCUMENTS, 0, PARTS)
+    assert totals.skipped >= GROUP * len(kept)
     assert {path: path.stat().st_ino for path in kept} == kept
     assert [row["row"] for row in rows(output)] == list(range(DOCUMENTS))
     assert same(output, whole)
@@ -136,7 +139,9 @@ def test_wrong_settings_are_told_in_one_sentence(corpus: str, cluster: Any, tmp_
     driver = start(corpus, tmp_path / "out", cluster, "--target", "angry")
     told = driver.communicate(timeout=90)[1]
     assert driver.returncode == 1
-    assert told.splitlines()[-1].startswith("error: no document can be explained with these settings: the model")
+    assert told.splitlines()[-1].startswith(
+        "error: no document can be explained with these settings: the model"
+    )
     assert "Traceback" not in told
 
 
@@ -148,7 +153,7 @@ def test_a_killed_node_is_done_without(corpus: str, whole: Path, cluster: Any, t
     wait_for(lambda: parts(output), driver)
     (node,) = cluster.worker_nodes
     cluster.remove_node(node, allow_graceful=False)
-    assert f"{DOCUMENTS} documents in 10 parts, 0 errors" in finish(driver)
+    assert f"{DOCUMENTS} documents in {PARTS} parts, 0 errors" in finish(driver)
     assert [row["row"] for row in rows(output)] == list(range(DOCUMENTS))
     assert same(output, whole)
 

@@ -179,11 +179,11 @@ def _free(point: Point, system: Curvature) -> tuple[FloatArray, FloatArray]:
 
 
 def _settled(problem: Problem, before: Point, after: Point) -> bool:
-    """Whether what is predicted moved by less than a hundredth of what is left unexplained, or nothing is."""
+    """Whether what is predicted moved by less than a thirtieth of what is left unexplained, or nothing is."""
     moved = sum(float(((a - b) ** 2).sum()) for a, b in zip(before.residuals, after.residuals, strict=True))
     left = sum(float((r**2).sum()) for r in after.residuals)
     total = sum(float((y**2).sum()) for y in problem.outputs)
-    return moved <= 1e-4 * left or left <= _EXACT * total
+    return moved <= 1e-3 * left or left <= _EXACT * total
 
 
 def _covariance(problem: Problem, variances: Variances, point: Point, column: int) -> FloatArray:

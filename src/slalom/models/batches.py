@@ -15,7 +15,7 @@ from slalom.tokens import FloatArray, IntArray
 BATCH_TOKENS = 4096
 """Tokens of a batch to begin with."""
 _MOST_TOKENS = 2**17
-_WORTH = 1.1
+_WORTH = 1.25
 """Batches grow if the larger ones answer this much faster; below that the smaller ones save memory."""
 _LOOKS = 2
 """Full batches of a size that are timed before it is judged; the first of all also warms the model up."""
