@@ -178,7 +178,8 @@ def test_wrong_settings_are_refused(given: dict[str, object]) -> None:
 
 def test_a_mean_and_its_standard_error() -> None:
     row = mean_row({}, "x", [1.0, 2.0, 3.0])
-    assert row == Row({}, "x", 2.0, pytest.approx(1 / 3**0.5), 3)
+    assert row == Row({}, "x", 2.0, row.error, 3)
+    assert row.error == pytest.approx(1 / 3**0.5)
     assert mean_row({}, "x", []).ours is None
 
 

@@ -59,7 +59,7 @@ def labelled(
 ) -> list[Document]:
     """Texts with labels drawn by their log-odds."""
     labels = rng.random(len(sequences)) < 1 / (1 + np.exp(-log_odds))
-    texts = (" ".join(words[i] for i in row.tolist()) for row in sequences)
+    texts = (" ".join(str(words[int(i)]) for i in row) for row in sequences)
     return [Document(text, int(label)) for text, label in zip(texts, labels, strict=True)]
 
 

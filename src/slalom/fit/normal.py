@@ -234,7 +234,8 @@ def posterior(problem: Problem, point: Point, system: Curvature) -> Posterior:
 def _inverse(factor: Factor) -> FloatArray:
     """Of the matrix that was factorised; a third of the work of solving for the unit matrix."""
     triangle, lower = factor
-    inverse, info = linalg.lapack.dpotri(triangle, lower=lower)
+    (potri,) = linalg.get_lapack_funcs(("potri",), (triangle,))
+    inverse, info = potri(triangle, lower=lower)
     if info != 0:
         raise linalg.LinAlgError("the normal equations are singular")
     half = np.tril(inverse) if lower else np.triu(inverse)
