@@ -216,7 +216,7 @@ def test_a_model_that_looks_at_places():
 def test_why_it_stopped(bundled: Explainer):
     stable = alone(bundled(REVIEW))
     assert stable.settings["stopped"].startswith("the ranking is stable: the order of two tokens is right")
-    assert stable.settings["order_certainty"] >= 0.87
+    assert stable.settings["order_certainty"] >= 0.8
     rng = np.random.default_rng(0)
 
     def dice(texts: list[str]) -> np.ndarray:
