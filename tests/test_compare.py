@@ -145,7 +145,7 @@ def test_the_page_needs_nothing_but_itself(explainer: Explainer):
     assert page.count('<th scope="row">occlusion</th>') == 1
     assert "naive_bayes: not run" in page
     assert re.search(
-        r'<td class="[pn] a\d+" dir="auto" title="occlusion, attribution: [+−][\d.]+">food</td>', page
+        r'<td class="[pn] a\d+" dir="auto" title="occlusion, attribution: [+−][\d.]+">great</td>', page
     )
 
 
