@@ -38,8 +38,10 @@ from slalom.tokens import FloatArray, IntArray
 __all__ = ["Group", "Ties", "fit", "two_levels", "untied"]
 
 _MAX_ITERATIONS = 60
-_WARM_UP = 2
+_WARM_UP = 1
 """Steps before the variances are first estimated: from all-zero importances there is nothing to see."""
+_AT_LEAST = 5
+"""Steps, so that the variances have come to rest."""
 _EXACT = 1e-24
 """Of the outputs' squares: what is left when a SLALOM is described to the last digits."""
 _FLAT = 1e-12
@@ -48,6 +50,8 @@ _WIDEST = 1e120
 """Squares of what is wider than this overflow."""
 _HEAVIEST = 1e4
 """Of a background, in weights of an average token: an additive model would have it grow for ever."""
+_FELT = 0.1
+"""Of the curvature: damping below this leaves a step nearly as it is, so there is no use in trying it."""
 _LARGEST_STEP = 3.0
 """In units of importance; keeps the first steps inside what the linearisation can see."""
 
@@ -144,7 +148,7 @@ def _iterate(problem: Problem) -> tuple[Point, Variances, int, str]:
             variances = evidence.reestimate(problem, variances, point, system, spread)
         before = point
         point, damping = _step(problem, variances, point, system, damping)
-        if iteration > _WARM_UP + 2 and _settled(problem, before, point):
+        if iteration >= _AT_LEAST and _settled(problem, before, point):
             return point, variances, iteration, "converged"
     return point, variances, _MAX_ITERATIONS, "max_iterations"
 
@@ -165,7 +169,7 @@ def _step(
         trial = solve_values(problem, variances, s, float(np.clip(point.w0 + step[-1], 0.0, heaviest)))
         if objective(problem, variances, trial) <= now:
             return trial, max(damping / 10.0, 1e-9)
-        damping *= 10.0
+        damping = max(10.0 * damping, _FELT)
     return solve_values(problem, variances, point.s, point.w0), 1e-2
 
 
@@ -179,11 +183,15 @@ def _free(point: Point, system: Curvature) -> tuple[FloatArray, FloatArray]:
 
 
 def _settled(problem: Problem, before: Point, after: Point) -> bool:
-    """Whether what is predicted moved by less than a thirtieth of what is left unexplained, or nothing is."""
+    """Whether what is predicted moved by less than a thirtieth of what is left unexplained, or nothing is.
+
+    Where less than a tenth is left, more is asked: an exact description may still be ahead.
+    """
     moved = sum(float(((a - b) ** 2).sum()) for a, b in zip(before.residuals, after.residuals, strict=True))
     left = sum(float((r**2).sum()) for r in after.residuals)
     total = sum(float((y**2).sum()) for y in problem.outputs)
-    return moved <= 1e-3 * left or left <= _EXACT * total
+    spread = sum(float(((y - y.mean(axis=0)) ** 2).sum()) for y in problem.outputs)
+    return left <= _EXACT * total or moved <= 1e-3 * left * min(1.0, 10.0 * left / spread) ** 2
 
 
 def _covariance(problem: Problem, variances: Variances, point: Point, column: int) -> FloatArray:

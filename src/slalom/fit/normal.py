@@ -157,8 +157,8 @@ class Curvature:
 
     schur: FloatArray
     gradient: FloatArray
-    cross: list[FloatArray]
-    """Per output: H_vv⁻¹ H_vs."""
+    half: list[FloatArray]
+    """Per output: L⁻¹ H_vs, where L Lᵀ = H_vv."""
     grams: list[Grams]
 
 
@@ -197,15 +197,14 @@ def _eliminate(
     prior = np.append(1.0 / variances.s[ties.blocks], 0.0)
     schur = ties.inside(h_ss) + np.diag(prior)
     slope = ties.down(gradient) - prior * np.append(point.s, 0.0)
-    cross = []
-    for mixed_units in h_sv:
-        mixed = ties.inside(mixed_units)
-        cross.append(linalg.cho_solve(point.factor, mixed.T, check_finite=False))
-        schur -= mixed @ cross[-1]
+    half = []
+    for mixed in h_sv:
+        half.append(_triangular(point.factor, ties.inside(mixed).T))
+        schur -= half[-1].T @ half[-1]
     if not problem.background:
         schur[-1], schur[:, -1] = 0.0, 0.0
         schur[-1, -1], slope[-1] = 1.0, 0.0
-    return Curvature(schur, slope, cross, grams)
+    return Curvature(schur, slope, half, grams)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,9 +225,17 @@ def posterior(problem: Problem, point: Point, system: Curvature) -> Posterior:
     if not problem.background:  # w0 is known to be zero
         ss[-1], ss[:, -1] = 0.0, 0.0
     own = _inverse(point.factor)
-    follow = [cross @ ss for cross in system.cross]
-    vv = [own + f @ cross.T for f, cross in zip(follow, system.cross, strict=True)]
+    cross = [_triangular(point.factor, half, transposed=True) for half in system.half]
+    follow = [c @ ss for c in cross]
+    vv = [own + f @ c.T for f, c in zip(follow, cross, strict=True)]
     return Posterior(ss, [-f.T for f in follow], vv)
+
+
+def _triangular(factor: Factor, right: FloatArray, *, transposed: bool = False) -> FloatArray:
+    """L⁻¹ right, or L⁻ᵀ right."""
+    return linalg.solve_triangular(
+        factor[0], right, trans=int(transposed), lower=factor[1], check_finite=False
+    )
 
 
 def _inverse(factor: Factor) -> FloatArray:
@@ -238,5 +245,7 @@ def _inverse(factor: Factor) -> FloatArray:
     inverse, info = potri(triangle, lower=lower)
     if info != 0:
         raise linalg.LinAlgError("the normal equations are singular")
-    half = np.tril(inverse) if lower else np.triu(inverse)
-    return half + half.T - np.diag(np.diag(half))
+    strict = np.tril(inverse, -1) if lower else np.triu(inverse, 1)
+    full = strict + strict.T
+    np.fill_diagonal(full, np.diag(inverse))
+    return full
