@@ -90,7 +90,7 @@ def methods(explainer: slalom.Explainer) -> dict[str, Callable[[str], Explanatio
         "slalom fast": lambda t: explainer(t, effort="fast"),
         "slalom balanced": lambda t: explainer(t),
         "slalom faithful": lambda t: explainer(t, effort="faithful"),
-        "reference, 1000": lambda t: peer("reference", 1000, t),
+        "reference, 1000": lambda t: peer("reference_published", 1000, t),
         "lime, 1000": lambda t: peer("lime", 1000, t),
         "occlusion": lambda t: explainer(t, method="occlusion"),
         "random": lambda t: explainer(t, method="random"),

@@ -35,7 +35,16 @@ def question(index: int = 1, text: str = TEXT) -> peers.Question:
 @pytest.mark.parametrize("index", [0, 1])
 def test_shap_finds_the_exact_values_of_a_short_text(index: int) -> None:
     exact = explainer()(TEXT, method="kernel_shap", budget=5000, target=index)
-    assert peers.shap_kernel(question(index), 5000) == pytest.approx(exact.score(), abs=1e-4)
+    assert peers.shap_kernel_deleting(question(index), 5000) == pytest.approx(exact.score(), abs=1e-4)
+
+
+def test_shap_with_masked_tokens_adds_up_to_the_change_of_the_score() -> None:
+    asked = question()
+    model: Any = explainer().model
+    masked = " ".join([model.tokenizer.mask_token] * len(asked.tokens))
+    rows = [reference(model.module, model.tokenizer, text) for text in (TEXT, masked)]
+    whole, nothing = asked.target.score(np.stack(rows))
+    assert peers.shap_kernel(asked, 2000).sum() == pytest.approx(whole - nothing, abs=1e-4)
 
 
 def test_captum_comes_near_them() -> None:
@@ -43,7 +52,7 @@ def test_captum_comes_near_them() -> None:
     assert np.corrcoef(peers.captum(question(), 1000), exact)[0, 1] > 0.95
 
 
-@pytest.mark.parametrize("name", ["reference", "lime"])
+@pytest.mark.parametrize("name", ["reference", "reference_published", "lime"])
 def test_the_other_label_has_the_opposite_scores(name: str) -> None:
     one, other = (peers.PEERS[name].explain(question(index), 200) for index in (1, 0))
     assert len(one) == len(question().tokens)

@@ -213,6 +213,12 @@ def test_options_are_checked(saved: tuple[Path, Any, Any]):
         open_model(saved[0], device="gpu7")
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_a_device_that_is_not_here(saved: tuple[Path, Any, Any]):
+    with pytest.raises(InputError, match="the device 'cuda' is not here"):
+        open_model(saved[0], device="cuda")
+
+
 def test_an_open_model_is_taken_as_it_is():
     module, tokenizer = zoo.tiny("bert")
     model = open_model(module, tokenizer)

@@ -22,7 +22,7 @@ from slalom.errors import ModelError
 from slalom.models.frame import assemble
 from slalom.models.target import Target
 from slalom.perturb import from_keep
-from slalom.tokens import FloatArray, Tokens
+from slalom.tokens import FloatArray, IntArray, Tokens
 
 BATCH = 64
 
@@ -60,7 +60,16 @@ class Peer:
 
 
 def reference(question: Question, samples: int) -> FloatArray:
-    """slalom-explanations, its efficient variant with the published settings; linear scores."""
+    """slalom-explanations as it comes: 60 epochs, pairs of tokens; linear scores."""
+    return _reference(question, samples)
+
+
+def reference_published(question: Question, samples: int) -> FloatArray:
+    """slalom-explanations with the final settings of its authors' experiments: 20 epochs, three tokens."""
+    return _reference(question, samples, sgd_epochs=20, sgd_lr=1e-2, seq_len=3)
+
+
+def _reference(question: Question, samples: int, **options: Any) -> FloatArray:
     from slalom_explanations.slalom_explainer import (  # pyright: ignore[reportMissingImports]
         SLALOMLocalExplanantions,
     )
@@ -73,9 +82,8 @@ def reference(question: Question, samples: int) -> FloatArray:
             n_samples=samples,
             device="cpu",
             modes=["lin"],
-            sgd_epochs=20,
-            sgd_lr=1e-2,
             target_class=target.index if several else None,
+            **options,
         )
         ids = [piece[0] for piece in question.tokens.pieces]
         found = np.asarray(explainer.get_signed_importance_for_tokens(ids)[0], dtype=float)
@@ -106,12 +114,22 @@ def lime(question: Question, samples: int) -> FloatArray:
 
 
 def shap_kernel(question: Question, samples: int) -> FloatArray:
-    """shap's KernelExplainer over tokens. It selects none away (by default it keeps ten)."""
+    """shap's KernelExplainer over tokens: absent ones are masked, as by shap's own masker of texts."""
+    return _kernel(question, samples, _of_masked)
+
+
+def shap_kernel_deleting(question: Question, samples: int) -> FloatArray:
+    """shap's KernelExplainer with a function that leaves absent tokens out, so that texts get shorter."""
+    return _kernel(question, samples, _of_subsets)
+
+
+def _kernel(question: Question, samples: int, answers: Callable[[Question, Any], FloatArray]) -> FloatArray:
+    """It selects no tokens away (by default it keeps ten)."""
     import shap
 
     n = len(question.tokens)
     with _seeded(question.seed), _silent():
-        explainer = shap.KernelExplainer(lambda keep: _of_subsets(question, keep), np.zeros((1, n)))
+        explainer = shap.KernelExplainer(lambda keep: answers(question, keep), np.zeros((1, n)))
         found: Any = explainer.shap_values(np.ones(n), nsamples=samples, l1_reg=False, silent=True)
     return np.asarray(found, dtype=float).reshape(n)
 
@@ -166,8 +184,12 @@ def interpreto(question: Question, samples: int) -> FloatArray:
 
 PEERS: dict[str, Peer] = {
     "reference": Peer("slalom_explanations", "slalom-explanations", reference, lambda n: 5000, slow=False),
+    "reference_published": Peer(
+        "slalom_explanations", "slalom-explanations", reference_published, lambda n: 5000, slow=False
+    ),
     "lime": Peer("lime", "lime", lime, lambda n: 5000),
     "shap_kernel": Peer("shap", "shap", shap_kernel, lambda n: 2 * n + 2048),
+    "shap_kernel_deleting": Peer("shap", "shap", shap_kernel_deleting, lambda n: 2 * n + 2048),
     "shap_partition": Peer("shap", "shap", shap_partition, lambda n: 500),
     "captum": Peer("captum", "captum", captum, lambda n: 25),
     "interpreto": Peer("interpreto", "interpreto", interpreto, lambda n: 100),
@@ -193,6 +215,31 @@ def _of_subsets(question: Question, keep: Any) -> FloatArray:
     sequences = assemble(question.tokens, from_keep(np.asarray(keep) > 0.5))
     rows = np.split(sequences.ids, sequences.offsets[1:-1])
     return question.target.score(_logits(question, [row.tolist() for row in rows]))
+
+
+def _of_masked(question: Question, keep: Any) -> FloatArray:
+    """(N,) scores of the text with the tokens that are not in a row replaced by the mask token."""
+    whole = assemble(question.tokens, from_keep(np.ones((1, len(question.tokens)), bool))).ids
+    rows = np.tile(whole, (len(keep), 1))
+    before = _before(question, whole)
+    inside = rows[:, before : before + len(question.tokens)]
+    inside[np.asarray(keep) <= 0.5] = _stand_in(question.tokenizer)
+    return question.target.score(_logits(question, rows.tolist()))
+
+
+def _before(question: Question, whole: IntArray) -> int:
+    """How many special tokens stand before those of the text."""
+    ids = np.asarray([piece[0] for piece in question.tokens.pieces])
+    starts = range(len(whole) - len(ids) + 1)
+    return next(k for k in starts if np.array_equal(whole[k : k + len(ids)], ids))
+
+
+def _stand_in(tokenizer: Any) -> int:
+    """The id of the mask token, or of what stands for it where there is none."""
+    for name in ("mask_token_id", "unk_token_id", "eos_token_id"):
+        if (found := getattr(tokenizer, name, None)) is not None:
+            return int(found)
+    raise ModelError("this tokenizer has neither a mask token nor an unknown token; leave out shap_kernel")
 
 
 def _logits(question: Question, encoded: list[list[int]]) -> FloatArray:

@@ -33,7 +33,12 @@ class Settings:
     slow_documents: int = 2
     peers: tuple[str, ...] = tuple(PEERS)
     engines: tuple[str, ...] = ("eager", "onnx", "openvino", "openvino-int8")
-    quality_peers: tuple[str, ...] = ("reference", "shap_kernel", "shap_partition")
+    quality_peers: tuple[str, ...] = (
+        "reference",
+        "reference_published",
+        "shap_kernel",
+        "shap_partition",
+    )
     quality_tokens: tuple[int, int] = (60, 80)
     budgets: tuple[int, ...] = (50, 100, 200, 300, 500, 1000)
     memory_queries: tuple[int, int] = (1000, 10_000)

@@ -77,7 +77,8 @@ Peers = Annotated[
         WORK,
         "--peers",
         metavar="A,B,…",
-        help="From reference, lime, shap_kernel, shap_partition, captum, interpreto; by default all.",
+        help="From reference, reference_published, lime, shap_kernel, shap_kernel_deleting, shap_partition, "
+        "captum, interpreto; by default all.",
     ),
 ]
 QualityPeers = Annotated[
@@ -86,7 +87,7 @@ QualityPeers = Annotated[
         WORK,
         "--quality-peers",
         metavar="A,B,…",
-        help="Peers of the part equal_quality; by default reference, shap_kernel, shap_partition.",
+        help="Peers of the part equal_quality; by default both references, shap_kernel, shap_partition.",
     ),
 ]
 Engines = Annotated[

@@ -41,7 +41,8 @@ def compare(
         typer.Option(
             "--data",
             metavar="FILE",
-            help="Labelled texts for the methods that need them: CSV or JSONL with text and label.",
+            help="Labelled texts for the methods that need them: a Parquet, CSV or JSON lines file with text "
+            "and label, a name (imdb, yelp, …) or a hub id.",
             rich_help_panel=o.EXPLANATION,
             show_default=False,
         ),

@@ -92,6 +92,8 @@ class Worker:
             self.explainer(PROBE, **self.job.call)
         except SlalomError as error:
             raise type(error)(f"no document can be explained with these settings: {error}") from error
+        except Exception:
+            return  # this text is not for every tokenizer; a document that fails tells its own error
 
 
 def _text(one: Document) -> str | InputError:

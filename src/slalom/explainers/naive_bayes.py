@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def explain(
         raise InputError(_NO_DATA)
     if not (isinstance(smoothing, int | float) and 0 < smoothing < math.inf):
         raise InputError(f"smoothing must be a positive number; got {smoothing!r}")
-    pairs = _read(data) if isinstance(data, str | Path) else list(data)
+    pairs = _read(data) if isinstance(data, str | Path) else data if isinstance(data, tuple) else tuple(data)
     own, other = _counts(ask, target, pairs)
     weights = [math.log((own[key] + smoothing) / (other[key] + smoothing)) for key in _keys(ask, ask.tokens)]
     source = str(data) if isinstance(data, str | Path) else "given"
@@ -68,24 +69,43 @@ def _keys(ask: Ask, tokens: Tokens) -> list[Hashable]:
 
 def _counts(ask: Ask, target: Target, pairs: Sequence[Any]) -> tuple[Counter[Hashable], Counter[Hashable]]:
     """How often every token stands in the texts of the target, and in the others."""
-    words = ask.tokens.joined()
-    by_word = len(words) == len(ask.tokens)
-    counts: tuple[Counter[Hashable], Counter[Hashable]] = (Counter(), Counter())
-    texts = [0, 0]
+    by_label, texts = _by_label(ask, target, pairs)
+    own, other = by_label[target.index], Counter[Hashable]()
+    for index, found in by_label.items():
+        if index != target.index:
+            other.update(found)
+    with_target = texts[target.index]
+    if not 0 < with_target < len(pairs):
+        raise InputError(
+            f"'naive_bayes' needs texts of {target.label!r} and of other labels; "
+            f"the data has {with_target} and {len(pairs) - with_target}"
+        )
+    return own, other
+
+
+Counted = tuple[dict[int, Counter[Hashable]], Counter[int]]
+_LAST: WeakKeyDictionary[Any, tuple[Sequence[Any], bool, Counted]] = WeakKeyDictionary()
+"""For every model what was counted last: a list of texts is explained with the same data again and again."""
+
+
+def _by_label(ask: Ask, target: Target, pairs: Sequence[Any]) -> Counted:
+    """For every label how often every token stands in its texts, and how many texts it has."""
+    by_word = len(ask.tokens.joined()) == len(ask.tokens)
+    last = _LAST.get(ask.model)
+    if last is not None and last[0] is pairs and last[1] == by_word:
+        return last[2]
+    counts: dict[int, Counter[Hashable]] = {index: Counter() for index in range(len(target.labels))}
+    texts: Counter[int] = Counter()
     for place, pair in enumerate(pairs):
         text, label = _pair(pair, place)
-        side = int(_index(label, target, place) != target.index)
+        index = _index(label, target, place)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SlalomWarning)  # texts beyond the model's limit are cut here too
             tokens = ask.model.tokenize(text)
-        counts[side].update(_keys(ask, tokens.joined() if by_word else tokens))
-        texts[side] += 1
-    if 0 in texts:
-        raise InputError(
-            f"'naive_bayes' needs texts of {target.label!r} and of other labels; "
-            f"the data has {texts[0]} and {texts[1]}"
-        )
-    return counts
+        counts[index].update(_keys(ask, tokens.joined() if by_word else tokens))
+        texts[index] += 1
+    _LAST[ask.model] = (pairs, by_word, (counts, texts))
+    return counts, texts
 
 
 def _pair(pair: Any, place: int) -> tuple[Any, Any]:
@@ -106,7 +126,7 @@ def _index(label: Any, target: Target, place: int) -> int:
     )
 
 
-def _read(source: str | Path) -> list[tuple[Any, str | int]]:
+def _read(source: str | Path) -> Sequence[tuple[Any, str | int]]:
     """The labelled texts of a file or of a data set known by name: its split for training, if it has one."""
     split = "train" if "train" in splits(source) else None
     pairs = read(source, split=split).pairs()

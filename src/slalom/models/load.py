@@ -111,9 +111,16 @@ def _first_line(error: Exception) -> str:
 
 def _device(wanted: str | None) -> torch.device:
     try:
-        return torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
+        device = torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
     except RuntimeError as error:
         raise InputError(f"no such device: {wanted!r}; use 'cpu', 'cuda' or 'cuda:0'") from error
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError, NotImplementedError) as error:
+        raise InputError(
+            f"the device {wanted!r} is not here: {_first_line(error)}; use 'cpu' or leave it out"
+        ) from error
+    return device
 
 
 @contextmanager
