@@ -352,7 +352,7 @@ def test_the_posterior_is_the_inverse_of_the_whole_system(background: bool):
     whole = np.diag(np.r_[prior, np.tile(normal.value_precision(problem, variances), 2)])
     matrix = problem.ties.matrix
     assert matrix is not None
-    tie = np.asarray(linalg.block_diag(matrix.toarray(), np.ones((1, 1))))
+    tie = np.asarray(linalg.block_diag(sparse.csr_array(matrix).toarray(), np.ones((1, 1))))
     for g, rows in enumerate(problem.rows):
         lift = tie[rows.active]
         for k in range(2):

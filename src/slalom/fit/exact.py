@@ -52,6 +52,8 @@ _HEAVIEST = 1e4
 """Of a background, in weights of an average token: an additive model would have it grow for ever."""
 _FELT = 0.1
 """Of the curvature: damping below this leaves a step nearly as it is, so there is no use in trying it."""
+_SMALL = 128
+"""Parameters up to which a dense matrix is faster than a sparse one."""
 _LARGEST_STEP = 3.0
 """In units of importance; keeps the first steps inside what the linearisation can see."""
 
@@ -76,6 +78,8 @@ def two_levels(inverse: IntArray) -> Ties:
     upper = sparse.hstack([sparse.eye_array(d), sparse.csr_array((d, n))])
     lower = sparse.hstack([member, sparse.eye_array(n)])
     matrix = sparse.csr_array(sparse.vstack([upper, lower]))
+    if n + d <= _SMALL:
+        return Ties(matrix.toarray(), np.r_[np.zeros(d, np.int64), np.ones(n, np.int64)], (True, False))
     return Ties(matrix, np.r_[np.zeros(d, np.int64), np.ones(n, np.int64)], (True, False))
 
 
@@ -183,15 +187,20 @@ def _free(point: Point, system: Curvature) -> tuple[FloatArray, FloatArray]:
 
 
 def _settled(problem: Problem, before: Point, after: Point) -> bool:
-    """Whether what is predicted moved by less than a thirtieth of what is left unexplained, or nothing is.
+    """Whether what is predicted moved by next to nothing of what is left unexplained.
 
-    Where less than a tenth is left, more is asked: an exact description may still be ahead.
+    Where there are fewer answers than parameters, what is left says nothing, and the spread of the answers
+    is the measure. Where there are more, a SLALOM without ties may be the exact description: if less than a
+    tenth is left, the steps go on until that shows.
     """
     moved = sum(float(((a - b) ** 2).sum()) for a, b in zip(before.residuals, after.residuals, strict=True))
     left = sum(float((r**2).sum()) for r in after.residuals)
     total = sum(float((y**2).sum()) for y in problem.outputs)
     spread = sum(float(((y - y.mean(axis=0)) ** 2).sum()) for y in problem.outputs)
-    return left <= _EXACT * total or moved <= 1e-3 * left * min(1.0, 10.0 * left / spread) ** 2
+    if sum(map(len, problem.outputs)) < 2 * len(problem.ties.blocks):
+        return moved <= max(1e-3 * left, 1e-5 * spread)
+    strictness = min(1.0, 10.0 * left / spread) ** 2 if problem.ties.matrix is None else 1.0
+    return left <= _EXACT * total or moved <= 1e-3 * left * strictness
 
 
 def _covariance(problem: Problem, variances: Variances, point: Point, column: int) -> FloatArray:

@@ -22,7 +22,7 @@ Factor = tuple[FloatArray, bool]
 class Ties:
     """How parameters make units: units = matrix @ θ, with a prior block for every parameter."""
 
-    matrix: sparse.csr_array | None
+    matrix: sparse.csr_array | FloatArray | None
     """(U, P); None where every unit is its own parameter."""
     blocks: IntArray
     """(P,) parameters of one block share a prior variance for importances and one for values."""
