@@ -53,6 +53,8 @@ def test_the_papers_items_are_there() -> None:
         "fig5_scatter",
         "fig6_shap_repeats",
         "fig9_ana",
+        "fig10_human_map",
+        "fig11_review",
         "table2a_naive_bayes",
         "table2b_human_attention",
         "table2c_deletion",
@@ -83,6 +85,13 @@ def test_listing_loads_no_model_library() -> None:
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(InputError, match="no experiment 'fig99'; choose of: "):
         experiments.load("fig99")
+
+
+def test_the_first_word_of_a_name_is_enough_where_it_is_one() -> None:
+    assert experiments.full_name("table2a") == "table2a_naive_bayes"
+    assert experiments.full_name("recovery") == "recovery"
+    with pytest.raises(InputError, match="no experiment 'toy'"):
+        experiments.full_name("toy")
 
 
 def test_a_run_writes_rows_outcome_figure_and_report(tmp_path: Path) -> None:
@@ -170,6 +179,19 @@ def test_a_folder_keeps_to_its_settings(tmp_path: Path) -> None:
     assert runs(tmp_path) == 1
 
 
+def test_an_experiment_whose_sizes_changed_is_repeated_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["toy_sum", "toy_other"]
+    reproduce(names, tmp_path, Settings())
+    module = experiments.load("toy_sum")
+    monkeypatch.setitem(module.SIZES, "quick", module.Size(3))
+    seen: dict[str, bool] = {}
+    reproduce(names, tmp_path, Settings(), done=lambda report, before: seen.update({report.name: before}))
+    assert seen == {"toy_sum": False, "toy_other": True}
+    assert runs(tmp_path) == 2
+
+
 @pytest.mark.parametrize("given", [{"mode": "slow"}, {"seed": -1}, {"seed": 1.5}])
 def test_wrong_settings_are_refused(given: dict[str, object]) -> None:
     with pytest.raises(InputError):
@@ -201,8 +223,16 @@ def test_the_report_goes_elsewhere_with_its_figures(tmp_path: Path) -> None:
     reproduce(["toy_sum"], tmp_path / "out", Settings())
     (tmp_path / "docs").mkdir()
     write_report(tmp_path / "out", tmp_path / "docs" / "reproduction.md")
-    assert (tmp_path / "docs" / "reproduction" / "toy_sum.png").is_file()
-    assert "](reproduction/toy_sum.png)" in (tmp_path / "docs" / "reproduction.md").read_text()
+    assert (tmp_path / "docs" / "images" / "reproduction" / "toy_sum.png").is_file()
+    assert "](images/reproduction/toy_sum.png)" in (tmp_path / "docs" / "reproduction.md").read_text()
+
+
+def test_the_report_is_in_the_papers_order_and_analyses_the_rows(tmp_path: Path) -> None:
+    reproduce(["toy_sum", "toy_broken", "toy_other"], tmp_path, Settings())
+    text = write_report(tmp_path).read_text()
+    assert text.index("## toy_other") < text.index("## toy_sum")  # Fig. 2 stands before Fig. 10
+    assert "Analysis: of 2 numbers each is 1." in text
+    assert "3 experiments in 0 minutes: 1 failed, 2 holds." in text
 
 
 def test_the_command_prints_one_summary_and_tells_failures(tmp_path: Path) -> None:
@@ -212,6 +242,8 @@ def test_the_command_prints_one_summary_and_tells_failures(tmp_path: Path) -> No
     assert fine.exit_code == 0, fine.output
     assert "holds" in fine.stdout
     assert "not run" in fine.stdout
+    assert "needs the data set yelp_hat" in " ".join(fine.stdout.split())
+    assert "1 holds, 1 not run" in fine.stdout
     assert run(app, ["reproduce", "toy_broken", "--out", out]).exit_code == 1
     assert "toy_sum" in run(app, ["reproduce", "list"]).stdout
     written = run(app, ["reproduce", "report", out, "--write", str(tmp_path / "r.md")])

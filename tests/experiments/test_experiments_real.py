@@ -14,6 +14,8 @@ from planted_texts import BAD, GOOD, planted
 from slalom import Explainer, experiments
 from slalom.experiments import (
     fig5_scatter,
+    fig10_human_map,
+    fig11_review,
     real,
     smollm,
     table2a_naive_bayes,
@@ -79,6 +81,7 @@ def test_naive_bayes(settings: Settings) -> None:
     found = by_measure(outcome)
     assert (found["values"].n, found["values"].paper) == (3, 0.75)
     assert found["lin. (this library)"].paper is None
+    assert found[table2a_naive_bayes.FEWER].ours != found["values"].ours
 
 
 def test_human_attention(settings: Settings) -> None:
@@ -155,14 +158,48 @@ def test_the_scatter(settings: Settings) -> None:
     assert (settings.out / "figure.png").stat().st_size > 10_000
 
 
+def test_the_human_map(settings: Settings) -> None:
+    outcome = fig10_human_map.run(settings, fig10_human_map.Size(2, 24))
+    consistent("fig10_human_map", outcome)
+    assert {row.where["review"] for row in outcome.rows} == {1, 2, fig10_human_map.ALL}
+    single = select(outcome.rows, "AU-ROC of importances")[:2]
+    assert select(outcome.rows, "AU-ROC of importances", review=fig10_human_map.ALL) == [np.mean(single)]
+
+
+def test_the_review_of_the_scatter_in_full(settings: Settings) -> None:
+    scatter = fig5_scatter.run(settings, fig5_scatter.Size(2, 24))
+    outcome = fig11_review.run(settings, fig5_scatter.Size(2, 24))
+    consistent("fig11_review", outcome)
+    [against] = select(outcome.rows, "important tokens against")
+    assert against in select(scatter.rows, "important tokens against")
+
+
+def test_the_part_of_the_documents(settings: Settings) -> None:
+    classifier = real.Classifier("part", "BERT", Explainer(), part=0.5)
+    texts = real.documents(settings, "imdb", 4)
+    results = real.study(settings, classifier, texts, ("gradient",), ("deletion",), budget=10, cut=16)
+    [row] = real.rows(results, classifier, "deletion", {"Grad": ("gradient", "aopc")})
+    assert row.n == 2
+
+
+def test_differences_are_weighed() -> None:
+    def row(model: str, gap: float) -> Row:
+        return Row({"model": model}, "x over y", gap, 0.01, 10)
+
+    told = real.weigh([row("a", 0.05), row("b", -0.05), row("c", 0.01)])
+    assert "clear gains: x over y (a)" in told
+    assert "clear losses: x over y (b)" in told
+    assert "x over y (c), about 40" in told  # half the standard error needs four times the documents
+
+
 def test_full_mode_trains_the_papers_three_and_takes_a_classifier(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
 
-    def trained(_: Settings, data: str, model: Any, **recipe: Any) -> Explainer:
+    def trained(_: Settings, data: str, model: Any, **recipe: Any) -> tuple[Explainer, float]:
         asked.append(model)
-        return Explainer()
+        return Explainer(), 0.75
 
     monkeypatch.setattr(real, "trained_on", trained)
     bundled = Path(experiments.__file__).parents[1] / "bundled"
@@ -174,7 +211,11 @@ def test_full_mode_trains_the_papers_three_and_takes_a_classifier(
         "bert",
         "gpt2",
     ]  # the first is one already
-    assert found[0].title == "encoder bundled"
+    assert found[0].title == "pretrained bert, 2 layers, width 128, fine-tuned"
+    assert found[0].part == real.PART
+    [right] = real.accuracy(found[1], "imdb")
+    assert (right.ours, right.paper) == (0.75, 0.84)
+    assert real.accuracy(found[0], "imdb") == []  # it was not trained here
 
 
 def _rows(paper: dict[str, dict[str, tuple[float, float]]], gaps: dict[str, tuple[str, float]]) -> list[Row]:

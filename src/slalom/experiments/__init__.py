@@ -59,6 +59,12 @@ def load(name: str) -> Any:
     return importlib.import_module(f"{__name__}.{_known(name)}")
 
 
+def full_name(name: str) -> str:
+    """The experiment that a name or its first word means: `table2a` is `table2a_naive_bayes`."""
+    found = [known for known in names() if known.partition("_")[0] == name]
+    return found[0] if len(found) == 1 else _known(name)
+
+
 def _known(name: str) -> str:
     known = names()
     if name not in known:

@@ -1,34 +1,28 @@
-"""Figs. 5, 10 and 11: reviews as value–importance scatters, beside the words that people marked."""
+"""Fig. 5: a film review as a value–importance scatter, with a choice of its words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from slalom.data import Document
-from slalom.evaluate.human_attention import marked
-from slalom.evaluate.protocol import NotApplicable
 from slalom.evaluate.shorten import shorten
-from slalom.experiments import figures, real
-from slalom.experiments.outcome import Judgement, NotRun, Outcome, Row, Settings, conclude, select
+from slalom.experiments import figures, real, reviews
+from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, conclude
 from slalom.explanation import Explanation
 
-TITLE = "SLALOM paper, Figs. 5, 10 and 11"
+TITLE = "SLALOM paper, Fig. 5"
 CLAIM = (
-    "words for and against the label get high importances with values of different sign; function words have "
-    "low importances; importances find words that people marked"
+    "in a film review both negative and positive words get high importances, with values of different sign, "
+    "while function words have low importances"
 )
-NEEDS = {"data": ("yelp_hat", "yelp"), "packages": ("matplotlib", "sklearn")}
+NEEDS = {"data": ("imdb",), "packages": ("matplotlib",)}
 
-FUNCTION_WORDS = (
-    "a an the and or of to in on at for with by from as is are was were be been it its this that i we you "
-    "they he she my our your their there here so"
-)
-_MARKED, _FUNCTION = "importance of marked words", "importance of function words"
-_FOR, _AGAINST = "important tokens for", "important tokens against"
+_SHOWN = 8
+"""Words drawn of each kind: for the label, against it, function words."""
 
 
 @dataclass(frozen=True)
@@ -37,86 +31,80 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(6, 100), "full": Size(50, 200)}
+SIZES = {"quick": Size(6, 100), "full": Size(12, 128)}
 
 
 def run(settings: Settings, size: Size | None = None) -> Outcome:
-    """Explain reviews with human maps; the one with the most marked words is drawn."""
+    """Count over several reviews what the paper shows for one; draw the one that speaks most both ways."""
     size = size or SIZES[settings.mode]
-    classifier = next(iter(real.classifiers(settings, "yelp")))
-    found: list[tuple[Document, Explanation, Any]] = []
-    for document in real.documents(settings, "yelp_hat", 10 * size.documents):
+    classifier = next(iter(real.classifiers(settings, "imdb")))
+    explained = list(explanations(settings, classifier, size))
+    rows = [row for i, (_, one) in enumerate(explained) for row in reviews.rows(one, {"review": i + 1})]
+    drawn = max((one for _, one in explained), key=two_sided)
+    figure = figures.save(_figure(drawn), settings)
+    return conclude(rows, judge, {**asdict(size), "model": classifier.title}, (settings.seed,), figure)
+
+
+def explanations(
+    settings: Settings, classifier: real.Classifier, size: Size
+) -> Iterator[tuple[Document, Explanation]]:
+    """Reviews, cut, and what this library says about them."""
+    for place, document in enumerate(real.documents(settings, "imdb", size.documents)):
+        settings.say(f"review {place + 1} of {size.documents}")
         text = shorten(classifier.explainer.model, document, size.cut)
-        if len(found) == size.documents or sum(text.maps.get("consensus", ())) < 2:
-            continue
-        settings.say(f"review {len(found) + 1} of {size.documents}")
-        explanation = classifier.explainer(text.text, seed=settings.seed)
-        try:
-            found.append((text, explanation, marked(explanation, text)[0]["consensus"]))
-        except (NotApplicable, KeyError):
-            continue
-    if not found:
-        raise NotRun("none of the reviews drawn has two words that all annotators marked")
-    rows = [row for place, (_, *told) in enumerate(found) for row in _rows(place, *told)]
-    drawn = max(found, key=lambda one: int(one[2][1].sum()))
-    figure = figures.save(_figure(drawn[1], drawn[2]), settings)
-    told = {**asdict(size), "model": classifier.title}
-    return conclude(rows, judge, told, (settings.seed,), figure)
+        yield text, classifier.explainer(text.text, seed=settings.seed)
+
+
+def two_sided(explanation: Explanation) -> int:
+    """How many important tokens the weaker of the two sides has."""
+    signs = np.sign(explanation.values[reviews.strongest(explanation)])
+    return int(min((signs > 0).sum(), (signs < 0).sum()))
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
     """Each part must hold for more than half of the reviews in which it can be seen."""
-    reviews = list(dict.fromkeys(row.where["review"] for row in rows))
-    pairs = [
-        (select(rows, _MARKED, review=r)[0], select(rows, _FUNCTION, review=r)[0])
-        for r in reviews
-        if select(rows, _FUNCTION, review=r)
-    ]
-    higher = sum(one > other for one, other in pairs)
-    both = sum(min(select(rows, _FOR, review=r) + select(rows, _AGAINST, review=r)) > 0 for r in reviews)
+    places = list(dict.fromkeys(row.where["review"] for row in rows))
+    both = sum(reviews.both_signs(rows, review=place) for place in places)
+    lower = [held for place in places if (held := reviews.lower(rows, review=place)) is not None]
     sentence = (
-        f"words that people marked are more important than function words in {higher} of {len(pairs)} "
-        "reviews; the most important quarter of the tokens speaks for and against the label in "
-        f"{both} of {len(reviews)}"
+        f"the most important quarter of the tokens speaks for and against the label in {both} of "
+        f"{len(places)} reviews; function words are less important than the others in {sum(lower)} of "
+        f"{len(lower)}"
     )
-    if not pairs:
+    if not lower:
         return None, sentence
-    return higher > len(pairs) / 2 and both > len(reviews) / 2, sentence
+    return sum(lower) > len(lower) / 2 and both > len(places) / 2, sentence
 
 
-def _rows(place: int, explanation: Explanation, marks: Any) -> list[Row]:
-    positions, human = marks
-    importances, values = explanation.importances, explanation.values
-    strong = importances >= np.quantile(importances, 0.75)
-    words = np.array(
-        [token.strip().lower() in FUNCTION_WORDS.split() for token in explanation.tokens.strings]
-    )
-    where: dict[str, str | int] = {"review": place + 1, "tokens": len(explanation)}
-    function = float(importances[words].mean()) if words.any() else None
-    return [
-        Row(where, _MARKED, float(importances[positions[human]].mean()), n=int(human.sum())),
-        Row(where, _FUNCTION, function, n=int(words.sum())),
-        Row(where, _FOR, int((strong & (values > 0)).sum())),
-        Row(where, _AGAINST, int((strong & (values < 0)).sum())),
-    ]
-
-
-def _figure(explanation: Explanation, marks: Any) -> Any:
-    from slalom.view import plot
-
-    picture = figures.figure(8.0, 8.0)
-    plane, text = picture.subplots(2, 1, height_ratios=(2, 1))
-    plot.scatter(explanation, ax=plane)
-    positions, human = marks
-    chosen = positions[human]
-    plane.scatter(
-        explanation.values[chosen],
-        explanation.importances[chosen],
-        s=90,
-        facecolors="none",
-        edgecolors="black",
-        label="marked by all annotators",
-    )
-    plane.legend(frameon=False)
-    plot.highlight(explanation, ax=text)
+def _figure(explanation: Explanation) -> Any:
+    picture = figures.figure(7.0, 5.0)
+    ax = picture.subplots()
+    values, importances = explanation.values, explanation.importances
+    function = reviews.function_words(explanation)
+    ax.axvline(0, color="0.8", linewidth=0.8)
+    ax.scatter(values, importances, s=8, color="0.85")
+    kinds = {
+        f"for {explanation.target}": ~function & (values > 0),
+        f"against {explanation.target}": ~function & (values < 0),
+        "function words": function,
+    }
+    for colour, (name, part) in zip(figures.COLOURS, kinds.items(), strict=False):
+        chosen = _first_copies(explanation, np.flatnonzero(part))
+        ax.scatter(values[chosen], importances[chosen], s=26, color=colour, label=name)
+        for i in chosen:
+            word = figures.plain(explanation.tokens.strings[i])
+            ax.annotate(word, (values[i], importances[i]), (3, 3), textcoords="offset points", fontsize=8)
+    ax.set_xlabel("value")
+    ax.set_ylabel("importance")
+    ax.legend(frameon=False, fontsize=8)
     return picture
+
+
+def _first_copies(explanation: Explanation, places: Any) -> list[int]:
+    """The most important of some places, one of each token with a letter."""
+    found: dict[str, int] = {}
+    for i in sorted(places, key=lambda i: -explanation.importances[i]):
+        token = explanation.tokens.strings[i].strip().lower()
+        if token.isalpha() and len(found) < _SHOWN:
+            found.setdefault(token, int(i))
+    return list(found.values())

@@ -26,7 +26,7 @@ def save(picture: Any, settings: Settings) -> str | None:
     if settings.out is None:
         return None
     settings.out.mkdir(parents=True, exist_ok=True)
-    picture.savefig(settings.out / NAME, dpi=150)
+    picture.savefig(settings.out / NAME, dpi=110)
     picture.savefig((settings.out / NAME).with_suffix(".svg"), metadata={"Date": None})
     return NAME
 
@@ -63,3 +63,8 @@ def columns(rows: Sequence[Row], title: str) -> Any:
     ax.set_xlabel(title)
     picture.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return picture
+
+
+def plain(text: str) -> str:
+    """A token as text that matplotlib does not take for mathematics."""
+    return text.strip().replace("$", r"\$")

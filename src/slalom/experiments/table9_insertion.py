@@ -13,7 +13,7 @@ TITLE = "SLALOM paper, Table 9 (F.5)"
 CLAIM = "linearised SLALOM scores perform on par with LIME and SHAP in the insertion benchmark"
 NEEDS = {"data": ("imdb",), "packages": ("captum", "lime", "pyarrow", "shap", "sklearn")}
 
-__all__ = ["CLAIM", "NEEDS", "SIZES", "TITLE", "judge", "run"]
+__all__ = ["CLAIM", "NEEDS", "SIZES", "TITLE", "analyse", "judge", "run"]
 
 PAR = 0.02
 """On par: behind by no more than this."""
@@ -55,6 +55,11 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     rows = measured(settings, size, "insertion", PAPER)
     figure = figures.save(figures.columns(real.shown(rows), "insertion AOPC, low is good"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
+
+
+def analyse(rows: Sequence[Row]) -> str:
+    """Which of the differences are clear."""
+    return real.weigh(rows, threshold=-PAR)
 
 
 def judge(rows: Sequence[Row]) -> Judgement:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from slalom.experiments import figures
 from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, conclude, mean_row, select
 
-TITLE = "A sum"
+TITLE = "Toy paper, Fig. 10"
 CLAIM = "one and one are two"
 NEEDS = {"data": (), "packages": ()}
 
@@ -35,6 +35,11 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     ]
     figure = figures.save(figures.columns(rows, "sum"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
+
+
+def analyse(rows: Sequence[Row]) -> str:
+    [found] = select(rows, "sum")
+    return f"of {found:g} numbers each is 1"
 
 
 def judge(rows: Sequence[Row]) -> Judgement:

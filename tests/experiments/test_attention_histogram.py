@@ -1,0 +1,59 @@
+"""The experiment on the histogram task, briefly trained, and its verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from slalom.experiments import attention_histogram
+from slalom.experiments.outcome import Row, Settings, select
+
+
+def test_histogram(tmp_path: Path) -> None:
+    outcome = attention_histogram.run(
+        Settings(out=tmp_path, seed=3), attention_histogram.Size(4, 16, 60, 5, 2)
+    )
+    assert attention_histogram.judge(outcome.rows) == (outcome.verdict, outcome.sentence)
+    assert outcome.verdict is False  # nothing counts after so few steps
+    assert outcome.seeds == (3, 4)
+    assert all(row.n == 2 for row in outcome.rows)
+    assert select(outcome.rows, "share that depends on the text", minimum="positional")[0] < 0.05
+    assert (tmp_path / "figure.svg").is_file()
+
+
+def _rows(**changed: float) -> list[Row]:
+    good = {
+        "semantic accuracy": 0.99,
+        "positional accuracy": 0.98,
+        "semantic attention, equal over other tokens": 4.0,
+        "positional attention, equal over other tokens": 1.0,
+        "semantic share that depends on the text": 0.6,
+        "positional share that depends on the text": 0.0,
+    }
+    told = {**good, **changed}
+    return [
+        Row({"minimum": kind}, measure, value)
+        for name, value in told.items()
+        for kind, measure in [name.split(" ", 1)]
+    ]
+
+
+def test_both_minima_carry_the_claim() -> None:
+    verdict, sentence = attention_histogram.judge(_rows())
+    assert verdict is True
+    assert "99.0% and 98.0% of the counts are right" in sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("positional accuracy", 0.8),
+        ("semantic attention, equal over other tokens", 1.1),
+        ("positional attention, equal over other tokens", 3.0),
+        ("semantic share that depends on the text", 0.0),
+        ("positional share that depends on the text", 0.5),
+    ],
+)
+def test_one_that_fails_ends_it(name: str, value: float) -> None:
+    assert attention_histogram.judge(_rows(**{name: value}))[0] is False
