@@ -187,6 +187,13 @@ def test_batches_grow_as_long_as_that_pays(per_token: dict[int, float], expected
     assert pace.tokens == expected
 
 
+def test_batches_stay_below_their_most():
+    pace = Pace(most=10_000)
+    for _ in range(9):
+        pace.saw(pace.tokens, 1.0 / pace.tokens)
+    assert pace.tokens == 8192
+
+
 def test_a_size_that_did_not_fit_or_was_given_stays():
     tight, given = Pace(), Pace(100)
     tight.too_large(64)

@@ -78,6 +78,8 @@ def evaluate(
     ] = 2000,
     model: o.Model = None,
     device: o.Device = None,
+    engine: o.Engine = None,
+    engine_tolerance: o.EngineTolerance = None,
     methods: Annotated[
         str | None,
         _option(
@@ -137,7 +139,12 @@ def evaluate(
             from slalom.evaluate.run import evaluate as run
 
             results = run(
-                Explainer(model, device=device),
+                Explainer(
+                    model,
+                    device=device,
+                    engine=engine.value if engine else None,
+                    engine_tolerance=engine_tolerance,
+                ),
                 found,
                 chosen,
                 judges,

@@ -37,7 +37,7 @@ def settings(model: Model, plan: Plan, source: str, corpus: Sequence[Document] |
         for one in plan.variants
     }
     return {
-        "model": {"name": model.name, "weights": _weights(model)},
+        "model": {"name": model.name, "weights": _weights(model), **_engine(model)},
         "data": source,
         "cut": plan.cut,
         **plan.call,
@@ -49,6 +49,12 @@ def settings(model: Model, plan: Plan, source: str, corpus: Sequence[Document] |
         else {"texts": len(corpus), "digest": _digest(map(_content, corpus))},
         "versions": _versions(),
     }
+
+
+def _engine(model: Model) -> dict[str, str]:
+    """Which engine answers in the module's place, if any does."""
+    report = getattr(model, "engine_report", None)
+    return {"engine": report["name"]} if report else {}
 
 
 def names(documents: Sequence[Document]) -> list[str]:

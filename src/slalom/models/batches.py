@@ -14,7 +14,7 @@ from slalom.tokens import FloatArray, IntArray
 
 BATCH_TOKENS = 4096
 """Tokens of a batch to begin with."""
-_MOST_TOKENS = 2**17
+MOST_TOKENS = 2**17
 _WORTH = 1.25
 """Batches grow if the larger ones answer this much faster; below that the smaller ones save memory."""
 _LOOKS = 2
@@ -32,11 +32,12 @@ class Pace:
     """How many tokens a batch of one model holds.
 
     Where it is not given, it is tuned on work that is to be done anyway: batches are doubled as long as that
-    pays, and halved for good where one does not fit the memory.
+    pays and they stay below `most`, and halved for good where one does not fit the memory.
     """
 
-    def __init__(self, tokens: int | None = None):
+    def __init__(self, tokens: int | None = None, most: int = MOST_TOKENS):
         self.tokens = tokens or BATCH_TOKENS
+        self._most = most
         self._settled = tokens is not None
         self._seconds: list[float] = []
         self._best = float("inf")
@@ -52,9 +53,10 @@ class Pace:
         if fastest * _WORTH > self._best:
             self.tokens //= 2
             self._settled = True
+        elif 2 * self.tokens > self._most:
+            self._settled = True
         else:
             self._best, self.tokens = fastest, 2 * self.tokens
-            self._settled = self.tokens > _MOST_TOKENS
 
     def too_large(self, fits: int) -> None:
         """A batch was too large for the memory; `fits` tokens may fit."""

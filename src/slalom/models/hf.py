@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from slalom.errors import ModelError
-from slalom.models.batches import Pace, answer
+from slalom.models.batches import MOST_TOKENS, Pace, answer
 from slalom.models.encode import encode, tokenizer_limit
 from slalom.models.engines.engine import Engine
 from slalom.models.frame import Sequences, assemble, joined
@@ -22,6 +22,10 @@ from slalom.models.reading import Output, Reading, config_labels, declared, read
 from slalom.models.texts import Explain
 from slalom.perturb import Perturbations, whole
 from slalom.tokens import FloatArray, Tokens
+
+_CPU_BYTES = 2**27
+_PER_UNIT = 64
+"""Bytes that a layer needs for a token, per unit of its width: it is four times as wide inside."""
 
 
 class ModuleModel:
@@ -51,7 +55,7 @@ class ModuleModel:
         self._reading = _declared(module, output, labels)
         limits = [tokenizer_limit(tokenizer), position_limit(module)]
         self._limit = min((limit for limit in limits if limit is not None), default=None)
-        self._pace = Pace(batch_tokens)
+        self._pace = Pace(batch_tokens, _most_tokens(module))
         self._prefix = SharedPrefix()
         own = engine in (None, "eager")
         self._engine = None if own else Engine(str(engine), module, tokenizer, engine_tolerance)
@@ -131,6 +135,18 @@ class ModuleModel:
                 f"the tokenizer gave the id {largest}, but the model knows {size} tokens; "
                 "the tokenizer belongs to another model"
             )
+
+
+def _most_tokens(module: nn.Module) -> int:
+    """Up to how many tokens batches may grow: on a CPU only while a layer's activations stay small.
+
+    Larger ones do not pay there once a batch fills the caches, and to try them alone would take memory.
+    """
+    device = next((parameter.device for parameter in module.parameters()), None)
+    if device is None or device.type != "cpu":
+        return MOST_TOKENS
+    width = getattr(getattr(module, "config", None), "hidden_size", None) or 768
+    return _CPU_BYTES // (_PER_UNIT * int(width))
 
 
 def _name(module: nn.Module) -> str:

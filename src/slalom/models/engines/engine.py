@@ -38,6 +38,10 @@ class Engine:
                 "one text at a time; set pad_token_id in its config, or use engine='eager'"
             )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process makes the engine anew."""
+        return type(self), (self._name, self._module, self._tokenizer, self._tolerance)
+
     @property
     def report(self) -> dict[str, Any]:
         """The engine's name and, from the first batch on, its largest deviation from the original."""
