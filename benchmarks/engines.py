@@ -1,6 +1,6 @@
 """The engines beside each other and beside the arithmetic limit, in one run.
 
-    python benchmarks/engines.py [--model DIR] [--engines eager,compile,onnx,openvino,openvino-int8]
+    python benchmarks/engines.py [--model DIR] [--engines eager,lean,compile,onnx,openvino,openvino-int8]
 
 Two loads: 1000 sequences of 5 tokens (queries of 3 and their special tokens) and 200 of 128. Every engine
 takes its best batch size. The limit is the time of the bare matrix products of the encoder's linear layers
@@ -47,7 +47,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--model", help="a directory; by default random weights, 6 layers, 384 wide")
-    parser.add_argument("--engines", default="eager,compile,onnx,openvino,openvino-int8")
+    parser.add_argument("--engines", default="eager,lean,compile,onnx,openvino,openvino-int8")
     parser.add_argument("--loads", default="short,long")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, help="by default what torch takes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -202,3 +203,12 @@ def test_every_engine_has_a_file_and_a_tolerance() -> None:
     assert set(KINDS) == set(ENGINES) - {"eager"}
     assert all(find_spec(f"slalom.models.engines.{kind.file}") for kind in KINDS.values())
     assert all(0 < kind.tolerance < 0.5 for kind in KINDS.values())
+
+
+def test_an_engine_goes_to_another_process_with_its_model():
+    model = open_model(*tiny("bert"), engine="lean")
+    tokens = model.tokenize(TEXT)
+    sent = pickle.loads(pickle.dumps(model))
+    assert sent.engine_report == {"name": "lean"}
+    asked = queries(len(tokens))
+    np.testing.assert_allclose(sent.logits(tokens, asked), model.logits(tokens, asked), atol=1e-6)

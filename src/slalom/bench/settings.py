@@ -10,7 +10,7 @@ from slalom.errors import InputError
 from slalom.models.engines import ENGINES
 
 PARTS = ("overhead", "equal_samples", "equal_quality", "limits", "memory", "together", "scaling")
-FP32 = ("eager", "compile", "onnx", "openvino")
+FP32 = ("eager", "lean", "compile", "onnx", "openvino")
 """Engines that compute in 32-bit floating point."""
 
 
@@ -32,7 +32,7 @@ class Settings:
     repeats: int = 3
     slow_documents: int = 2
     peers: tuple[str, ...] = tuple(PEERS)
-    engines: tuple[str, ...] = ("eager", "onnx", "openvino", "openvino-int8")
+    engines: tuple[str, ...] = ("eager", "lean", "onnx", "openvino", "openvino-int8")
     quality_peers: tuple[str, ...] = (
         "reference",
         "reference_published",

@@ -96,7 +96,7 @@ Engines = Annotated[
         WORK,
         "--engines",
         metavar="A,B,…",
-        help="Engines of the forward passes; by default eager, onnx, openvino, openvino-int8.",
+        help="Engines of the forward passes; by default eager, lean, onnx, openvino, openvino-int8.",
     ),
 ]
 Parts = Annotated[

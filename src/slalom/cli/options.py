@@ -25,6 +25,7 @@ class SideName(StrEnum):
 
 class EngineChoice(StrEnum):
     eager = "eager"
+    lean = "lean"
     compile = "compile"
     onnx = "onnx"
     openvino = "openvino"

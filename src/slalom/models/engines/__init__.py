@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from slalom.errors import InputError
 from slalom.tokens import FloatArray, IntArray
 
-EngineName = Literal["eager", "compile", "onnx", "openvino", "openvino-int8", "autocast", "bf16"]
+EngineName = Literal["eager", "lean", "compile", "onnx", "openvino", "openvino-int8", "autocast", "bf16"]
 ENGINES: tuple[str, ...] = get_args(EngineName)
 
 Raw = Callable[[IntArray, IntArray], FloatArray]
@@ -29,6 +29,7 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
+    "lean": Kind("lean", 1e-4),
     "compile": Kind("compiled", 1e-3, live=True),
     "onnx": Kind("onnx", 1e-3),
     "openvino": Kind("openvino", 1e-3),
