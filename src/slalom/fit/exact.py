@@ -187,19 +187,18 @@ def _free(point: Point, system: Curvature) -> tuple[FloatArray, FloatArray]:
 
 
 def _settled(problem: Problem, before: Point, after: Point) -> bool:
-    """Whether what is predicted moved by next to nothing of what is left unexplained.
+    """Whether what is predicted moved by less than a thirtieth of what is left unexplained, or nothing is.
 
-    Where there are fewer answers than parameters, what is left says nothing, and the spread of the answers
-    is the measure. Where there are more, a SLALOM without ties may be the exact description: if less than a
+    A SLALOM without ties may be the exact description, if there are answers enough to tell: where less than a
     tenth is left, the steps go on until that shows.
     """
     moved = sum(float(((a - b) ** 2).sum()) for a, b in zip(before.residuals, after.residuals, strict=True))
     left = sum(float((r**2).sum()) for r in after.residuals)
     total = sum(float((y**2).sum()) for y in problem.outputs)
-    spread = sum(float(((y - y.mean(axis=0)) ** 2).sum()) for y in problem.outputs)
-    if sum(map(len, problem.outputs)) < 2 * len(problem.ties.blocks):
-        return moved <= max(1e-3 * left, 1e-5 * spread)
-    strictness = min(1.0, 10.0 * left / spread) ** 2 if problem.ties.matrix is None else 1.0
+    strictness = 1.0
+    if problem.ties.matrix is None and sum(map(len, problem.outputs)) >= 2 * len(problem.ties.blocks):
+        spread = sum(float(((y - y.mean(axis=0)) ** 2).sum()) for y in problem.outputs)
+        strictness = min(1.0, 10.0 * left / spread) ** 2
     return left <= _EXACT * total or moved <= 1e-3 * left * strictness
 
 
