@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
+from slalom.bench.equal_quality import _goals
 from slalom.bench.ratios import best_of, enough, goal, mean_error, paired, spread
 from slalom.bench.report import goals_table, verdict
 from slalom.bench.timing import in_turn
@@ -73,3 +75,21 @@ def test_calls_take_turns_and_rounds_alternate() -> None:
     taken = in_turn({name: lambda name=name: seen.append(name) for name in "ab"}, 3)
     assert "".join(seen) == "abbaab"
     assert [len(times) for times in taken.values()] == [3, 3]
+
+
+def test_equal_quality_is_judged_with_the_default_and_with_the_best_engine() -> None:
+    def row(aopc: float, eager: float, lean: float) -> dict[str, Any]:
+        return {"aopc": aopc, "seconds": {"eager": eager, "lean": lean}}
+
+    theirs = [{"aopc": 0.5, "seconds": 60.0}, {"aopc": 0.7, "seconds": 90.0}]
+    ours = {100: [row(0.4, 0.1, 0.1), row(0.5, 0.1, 0.1)], 200: [row(0.6, 1.0, 0.5), row(0.8, 1.0, 0.5)]}
+    default, best = _goals("shap_kernel", theirs, 200, ours)
+    assert "eager" in default["claim"]
+    assert "lean" in best["claim"]
+    assert "best fp32" in best["claim"]
+    assert (default["ratio"]["median"], best["ratio"]["median"]) == (75.0, 150.0)
+    assert (default["reached"], best["reached"]) == (False, True)
+    assert default["aopc_gap"] == pytest.approx(0.1)
+    [missed] = _goals("shap_kernel", theirs, None, ours)
+    assert missed["reached"] is False
+    assert "200 queries" in missed["reason"]

@@ -21,8 +21,9 @@ import torch
 from slalom.errors import ModelError
 from slalom.models.frame import assemble
 from slalom.models.target import Target
-from slalom.perturb import from_keep
-from slalom.tokens import FloatArray, IntArray, Tokens
+from slalom.models.whitebox import blank_id, owners
+from slalom.perturb import from_keep, whole
+from slalom.tokens import FloatArray, Tokens
 
 BATCH = 64
 
@@ -219,27 +220,11 @@ def _of_subsets(question: Question, keep: Any) -> FloatArray:
 
 def _of_masked(question: Question, keep: Any) -> FloatArray:
     """(N,) scores of the text with the tokens that are not in a row replaced by the mask token."""
-    whole = assemble(question.tokens, from_keep(np.ones((1, len(question.tokens)), bool))).ids
-    rows = np.tile(whole, (len(keep), 1))
-    before = _before(question, whole)
-    inside = rows[:, before : before + len(question.tokens)]
-    inside[np.asarray(keep) <= 0.5] = _stand_in(question.tokenizer)
-    return question.target.score(_logits(question, rows.tolist()))
-
-
-def _before(question: Question, whole: IntArray) -> int:
-    """How many special tokens stand before those of the text."""
-    ids = np.asarray([piece[0] for piece in question.tokens.pieces])
-    starts = range(len(whole) - len(ids) + 1)
-    return next(k for k in starts if np.array_equal(whole[k : k + len(ids)], ids))
-
-
-def _stand_in(tokenizer: Any) -> int:
-    """The id of the mask token, or of what stands for it where there is none."""
-    for name in ("mask_token_id", "unk_token_id", "eos_token_id"):
-        if (found := getattr(tokenizer, name, None)) is not None:
-            return int(found)
-    raise ModelError("this tokenizer has neither a mask token nor an unknown token; leave out shap_kernel")
+    tokens, owner = question.tokens, owners(question.tokens)
+    ids = assemble(tokens, whole(len(tokens))).ids
+    blank = blank_id(question.tokenizer)
+    absent = (np.asarray(keep) <= 0.5)[:, owner] & (owner >= 0)
+    return question.target.score(_logits(question, np.where(absent, blank, ids).tolist()))
 
 
 def _logits(question: Question, encoded: list[list[int]]) -> FloatArray:

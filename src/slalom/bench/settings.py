@@ -39,8 +39,8 @@ class Settings:
         "shap_kernel",
         "shap_partition",
     )
-    quality_tokens: tuple[int, int] = (60, 80)
-    budgets: tuple[int, ...] = (50, 100, 200, 300, 500, 1000)
+    quality_tokens: tuple[int, int] = (250, 260)
+    budgets: tuple[int, ...] = (50, 100, 200, 300, 500, 700, 1000, 1500)
     memory_queries: tuple[int, int] = (1000, 10_000)
     together_documents: int = 8
     together_tokens: int = 30

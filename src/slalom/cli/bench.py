@@ -14,37 +14,15 @@ import typer
 from slalom.cli import options as o
 from slalom.cli.run import guarded, say, still_libraries
 
-DATA, WORK = "The data", "What is measured"
+WORK = "What is measured"
 
-
-def _option(panel: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
-
-
-Source = Annotated[
-    str,
-    _option(
-        DATA,
-        "--data",
-        metavar="SOURCE",
-        help="A Parquet, CSV or JSON lines file, a name (imdb, yelp, …) or a hub id.",
-    ),
-]
-Split = Annotated[
-    str | None,
-    _option(DATA, "--split", metavar="NAME", help="Which split; by default test, else validation, else all."),
-]
-DataDir = Annotated[
-    Path | None,
-    _option(DATA, "--data-dir", metavar="DIR", help="Where named data sets lie; or set SLALOM_DATA."),
-]
 Documents = Annotated[
-    int, _option(DATA, "--documents", "-n", min=1, metavar="N", help="How many; 10 by default.")
+    int, o.option(o.DATA, "--documents", "-n", min=1, metavar="N", help="How many; 10 by default.")
 ]
 SlowDocuments = Annotated[
     int,
-    _option(
-        DATA,
+    o.option(
+        o.DATA,
         "--slow-documents",
         min=1,
         metavar="N",
@@ -52,28 +30,28 @@ SlowDocuments = Annotated[
     ),
 ]
 Length = Annotated[
-    int, _option(DATA, "--tokens", min=2, metavar="N", help="Length of the documents; 255 by default.")
+    int, o.option(o.DATA, "--tokens", min=2, metavar="N", help="Length of the documents; 255 by default.")
 ]
 QualityLength = Annotated[
     str,
-    _option(
-        DATA,
+    o.option(
+        o.DATA,
         "--quality-tokens",
         metavar="A-B",
-        help="Shortest and longest document of the part equal_quality; 60-80 by default.",
+        help="Shortest and longest document of the part equal_quality; 250-260 by default.",
     ),
 ]
 Samples = Annotated[
     int,
-    _option(WORK, "--samples", min=3, metavar="N", help="Samples of each explanation; 1000 by default."),
+    o.option(WORK, "--samples", min=3, metavar="N", help="Samples of each explanation; 1000 by default."),
 ]
 Repeats = Annotated[
     int,
-    _option(WORK, "--repeats", min=1, metavar="N", help="Rounds in which all take turns; 3 by default."),
+    o.option(WORK, "--repeats", min=1, metavar="N", help="Rounds in which all take turns; 3 by default."),
 ]
 Peers = Annotated[
     str | None,
-    _option(
+    o.option(
         WORK,
         "--peers",
         metavar="A,B,…",
@@ -83,7 +61,7 @@ Peers = Annotated[
 ]
 QualityPeers = Annotated[
     str | None,
-    _option(
+    o.option(
         WORK,
         "--quality-peers",
         metavar="A,B,…",
@@ -92,7 +70,7 @@ QualityPeers = Annotated[
 ]
 Engines = Annotated[
     str | None,
-    _option(
+    o.option(
         WORK,
         "--engines",
         metavar="A,B,…",
@@ -101,7 +79,7 @@ Engines = Annotated[
 ]
 Parts = Annotated[
     str | None,
-    _option(
+    o.option(
         WORK,
         "--parts",
         metavar="A,B,…",
@@ -110,18 +88,18 @@ Parts = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    _option(o.OUTPUT, "--out", metavar="DIR", help="Keep bench.md and bench.json here, part by part."),
+    o.option(o.OUTPUT, "--out", metavar="DIR", help="Keep bench.md and bench.json here, part by part."),
 ]
 
 
 def bench(
-    data: Source,
-    split: Split = None,
-    data_dir: DataDir = None,
+    data: o.Source,
+    split: o.Split = None,
+    data_dir: o.DataDir = None,
     documents: Documents = 10,
     slow_documents: SlowDocuments = 2,
     tokens: Length = 255,
-    quality_tokens: QualityLength = "60-80",
+    quality_tokens: QualityLength = "250-260",
     model: o.Model = None,
     samples: Samples = 1000,
     repeats: Repeats = 3,
@@ -188,7 +166,7 @@ def _names(given: str) -> list[str]:
 def _lengths(given: str) -> tuple[int, int]:
     low, dash, high = given.partition("-")
     if not (dash and low.isdecimal() and high.isdecimal()):
-        raise typer.BadParameter(f"--quality-tokens is two numbers such as 60-80, not {given!r}")
+        raise typer.BadParameter(f"--quality-tokens is two numbers such as 250-260, not {given!r}")
     return int(low), int(high)
 
 

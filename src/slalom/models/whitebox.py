@@ -95,7 +95,7 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
             return result
 
         def baseline() -> torch.Tensor:
-            return _embed(layer, _baseline_ids(ids, owner, model.tokenizer, method))
+            return _embed(layer, np.where(owner[None] >= 0, blank_id(model.tokenizer), ids))
 
         ask.charge(1, n, 0.0)
         batch = 1 if one_by_one(model.module) else max(1, model.batch_tokens // ids.shape[1])
@@ -197,16 +197,16 @@ def _embed(layer: nn.Module, ids: IntArray) -> torch.Tensor:
         return layer(torch.from_numpy(ids).to(place)).detach().clone()
 
 
-def _baseline_ids(ids: IntArray, owner: IntArray, tokenizer: Any, method: str) -> IntArray:
+def blank_id(tokenizer: Any) -> int:
+    """The id of the token that says nothing: mask, pad, unknown or end, the first that there is."""
     names = ("mask_token_id", "pad_token_id", "unk_token_id", "eos_token_id")
-    known = (getattr(tokenizer, name, None) for name in names)
-    blank = next((i for i in known if i is not None), None)
-    if blank is None:
-        raise ModelError(
-            f"{method!r} needs a token that says nothing as its baseline, but the tokenizer has no mask, "
-            "pad, unknown or end token; use baseline='zero'"
-        )
-    return np.where(owner[None] >= 0, blank, ids)
+    for found in (getattr(tokenizer, name, None) for name in names):
+        if found is not None:
+            return int(found)
+    raise ModelError(
+        "a token that says nothing is needed as the baseline, but the tokenizer has no mask, pad, unknown "
+        "or end token; for gradients use baseline='zero'"
+    )
 
 
 def _logits(answers: torch.Tensor, reading: Reading | None) -> torch.Tensor:
