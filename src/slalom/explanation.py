@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slalom.errors import InputError, MissingExtraError
+from slalom.errors import InputError, MissingExtraError, SlalomWarning
 from slalom.files import from_json, number, plain, read_text, to_json, write_text
 from slalom.record import numbers, strings, surrogate_from, surrogate_record, tokens_from, tokens_record
 from slalom.surrogate import Additive, Slalom
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 FORMAT = "slalom-explanation"
 VERSION = 1
+FAR = 0.3
+"""The share of a text beyond whose loss a surrogate that was fitted near the text is not to be trusted."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +159,23 @@ class Explanation:
             raise InputError(
                 f"{self.method!r} fits no surrogate, so it predicts nothing; use 'slalom' or 'linear'"
             )
-        return float(self.surrogate.predict(_counts(kept, len(self))[None])[0, 0])
+        counts = _counts(kept, len(self))
+        left_out = float(np.mean(counts == 0))
+        if self.near and left_out > FAR:
+            warnings.warn(
+                f"{left_out:.0%} of the tokens are left out, and this surrogate was fitted near the whole "
+                "text; do not rely on its answer (effort='fast' fits one to short parts of the text)",
+                SlalomWarning,
+                stacklevel=2,
+            )
+        return float(self.surrogate.predict(counts[None])[0, 0])
+
+    @property
+    def near(self) -> bool:
+        """Whether the surrogate was fitted to the nearly whole text: its parameters are not those shown."""
+        if not isinstance(self.surrogate, Slalom) or "value" not in self.scores:
+            return False
+        return not np.allclose(self.surrogate.values[:, 0], self.values, rtol=1e-6, atol=1e-9, equal_nan=True)
 
     def to_frame(self) -> pandas.DataFrame:
         """One row for each token: its string, place, scores and standard errors."""

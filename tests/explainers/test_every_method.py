@@ -115,7 +115,7 @@ def _check(found: Explanation, method: str) -> None:
     for name, scores in found.scores.items():
         np.testing.assert_array_equal(again.scores[name], scores)
     if found.surrogate is not None:
-        assert np.isfinite(found.predict([0]))
+        assert np.isfinite(found.predict([True] * len(found)))
 
 
 @pytest.mark.parametrize("method", names())

@@ -9,7 +9,7 @@ import pytest
 
 import zoo
 from slalom import Explainer, designs
-from slalom.errors import InputError
+from slalom.errors import InputError, SlalomWarning
 from slalom.explainers._answers import Answered
 from slalom.explainers._plan import portions
 from slalom.explainers._scales import _covariance, _different
@@ -311,7 +311,8 @@ def test_the_other_class_is_the_mirror(bundled: Explainer):
     for name in negative.stderr:
         np.testing.assert_array_equal(negative.stderr[name], positive.stderr[name])
     assert negative.output == -positive.output
-    assert negative.predict([0, 1]) == pytest.approx(-positive.predict([0, 1]))
+    kept = range(1, len(negative))
+    assert negative.predict(kept) == pytest.approx(-positive.predict(kept))
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
@@ -434,3 +435,15 @@ def test_lengths_that_cannot_be(bundled: Explainer, options: dict[str, Any], tol
     effort = "fast" if options["length"] == 1 else "balanced"
     with pytest.raises(InputError, match=told):
         bundled(REVIEW, effort=effort, **options)
+
+
+def test_a_surrogate_of_the_whole_text_warns_far_from_it(bundled: Explainer):
+    near = alone(bundled(REVIEW, seed=0))
+    n = len(near)
+    assert near.near
+    near.predict(range(1, n))
+    with pytest.warns(SlalomWarning, match=f"{1 - 2 / n:.0%} of the tokens are left out"):
+        near.predict([0, 1])
+    fast = alone(bundled(REVIEW, seed=0, effort="fast"))
+    assert not fast.near
+    fast.predict([0, 1])

@@ -174,6 +174,7 @@ def test_what_if_equals_python(browser: Browser, tmp_path: Path, review: Explana
         assert score(page, "surrogate") == pytest.approx(review.predict(kept(review)), abs=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*tokens are left out:slalom.errors.SlalomWarning")
 def test_random_changes_equal_python(browser: Browser, tmp_path: Path, review: Explanation):
     rng = np.random.default_rng(0)
     with opened(browser, tmp_path, review) as (page, _):

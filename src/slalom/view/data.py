@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from slalom.explanation import Explanation
+from slalom.explanation import FAR, Explanation
 from slalom.files import plain
 from slalom.surrogate import Additive, Slalom
 from slalom.tokens import FloatArray, IntArray
@@ -87,7 +87,7 @@ def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
             if name in explanation.stderr
         },
         "surrogate": _surrogate(explanation.surrogate, units),
-        "near": _near(explanation),
+        "far": FAR if explanation.near else None,
         "badge": {"level": said.level, "words": sentences.badge(said), "sentence": said.sentence},
     }
 
@@ -102,14 +102,6 @@ def _log_odds(explanation: Explanation) -> bool:
         return False
     known = float(explanation.probabilities[explanation.labels.index(explanation.target)])
     return abs(0.5 * (1 + math.tanh(explanation.output / 2)) - known) < 1e-5
-
-
-def _near(explanation: Explanation) -> bool:
-    """Whether the surrogate's parameters are others than those shown: fitted to the nearly whole text."""
-    surrogate = explanation.surrogate
-    if not isinstance(surrogate, Slalom) or "value" not in explanation.scores:
-        return False
-    return not np.allclose(surrogate.values[:, 0], explanation.values, rtol=1e-6, atol=1e-9, equal_nan=True)
 
 
 def _surrogate(surrogate: Slalom | Additive | None, units: IntArray) -> Mapping[str, Any] | None:

@@ -81,7 +81,7 @@ function whatif(section, state, on) {
     reset.disabled = !changed;
     words.textContent = explained(one);
     const left = counts.reduce((sum, c) => sum + (c === 0), 0) / state.data.size;
-    near.hidden = !(one.near && left > 0.3);
+    near.hidden = one.far === null || left <= one.far;
     const spoken = changed ? rows.filter((row) => row.shown).map((row) => `${row.name} ${row.shown}`).join(", ") : "The text is as it was.";
     if (said.textContent !== spoken) said.textContent = spoken;
     const selected = state.selected;
