@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from slalom.cli import options as o
-from slalom.cli.run import guarded, say, still_libraries
+from slalom.cli import parsed
+from slalom.cli.run import guarded, say, status, still_libraries
 
 WORK = "What is measured"
 
@@ -133,6 +132,9 @@ def bench(
         from slalom.bench.settings import PARTS, Settings
 
         lists = {"peers": peers, "quality_peers": quality_peers, "engines": engines}
+        named = {
+            name: tuple(found) for name, given in lists.items() if (found := parsed.names(given)) is not None
+        }
         settings = Settings(
             model=model,
             tokens=tokens,
@@ -142,25 +144,21 @@ def bench(
             slow_documents=slow_documents,
             quality_tokens=lengths,
             seed=seed,
-            **{name: tuple(_names(given)) for name, given in lists.items() if given is not None},  # pyright: ignore
+            **named,  # pyright: ignore[reportArgumentType]
         )
-        chosen = PARTS if parts is None else _names(parts)
+        chosen = parsed.names(parts)
         source, texts = _texts(data, split, data_dir, seed)
-        with _progress(quiet) as report:
+        with status(quiet) as tell:
             document = run(
                 settings,
                 texts,
-                parts=chosen,
+                parts=PARTS if chosen is None else chosen,
                 out=out,
                 source=source,
                 command=f"slalom {shlex.join(sys.argv[1:])}",
-                say=report,
+                say=(lambda what: tell(f"{what} …")) if tell else lambda _: None,
             )
         _deliver(document, out, json, quiet)
-
-
-def _names(given: str) -> list[str]:
-    return [name.strip() for name in given.split(",") if name.strip()]
 
 
 def _lengths(given: str) -> tuple[int, int]:
@@ -179,19 +177,6 @@ def _texts(source: str, split: str | None, data_dir: Path | None, seed: int) -> 
     found = read(source, split=split, seed=seed, data_dir=data_dir, on_bad="skip")
     name = found.name if split is None else f"{found.name} ({split})"
     return name, [one.text if isinstance(one.text, str) else "\n".join(one.text) for one in found]
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """What is measured at present, on stderr; nothing unless a person is watching."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield lambda _: None
-        return
-    with console.status("loading the model …") as status:
-        yield lambda what: status.update(f"{what} …")
 
 
 def _deliver(document: dict[str, Any], out: Path | None, json: bool, quiet: bool) -> None:

@@ -8,12 +8,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slalom.cli import options as o
+from slalom.cli import parsed
 from slalom.cli.given import read_given, text_source
 from slalom.cli.output import check_json, check_paths
 from slalom.cli.run import guarded, progress, say, still_libraries
 
 if TYPE_CHECKING:
     from slalom.compare import Comparison
+
+
+Methods = Annotated[
+    str | None,
+    o.option(
+        o.EXPLANATION,
+        "--methods",
+        metavar="A,B,…",
+        help="Names from `slalom methods`; by default all of them.",
+    ),
+]
+Labelled = Annotated[
+    Path | None,
+    o.option(
+        o.EXPLANATION,
+        "--data",
+        metavar="FILE",
+        help="Labelled texts for the methods that need them: a Parquet, CSV or JSON lines file with text "
+        "and label, a name (imdb, yelp, …) or a hub id.",
+    ),
+]
+Signed = Annotated[
+    bool, o.option(o.OUTPUT, "--signed", help="Correlate the scores with their signs, not their sizes.")
+]
 
 
 def compare(
@@ -26,39 +51,12 @@ def compare(
     engine: o.Engine = None,
     engine_tolerance: o.EngineTolerance = None,
     target: o.Target = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            "--methods",
-            metavar="A,B,…",
-            help="Names from `slalom methods`; by default all of them.",
-            rich_help_panel=o.EXPLANATION,
-            show_default=False,
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help="Labelled texts for the methods that need them: a Parquet, CSV or JSON lines file with text "
-            "and label, a name (imdb, yelp, …) or a hub id.",
-            rich_help_panel=o.EXPLANATION,
-            show_default=False,
-        ),
-    ] = None,
+    methods: Methods = None,
+    data: Labelled = None,
     budget: o.Budget = "auto",
     seed: o.Seed = 0,
     words: o.Words = False,
-    signed: Annotated[
-        bool,
-        typer.Option(
-            "--signed",
-            help="Correlate the scores with their signs, not their sizes.",
-            rich_help_panel=o.OUTPUT,
-            show_default=False,
-        ),
-    ] = False,
+    signed: Signed = False,
     json: o.Json = False,
     html: o.Html = None,
     quiet: o.Quiet = False,
@@ -74,33 +72,27 @@ def compare(
     check_json(json, False, html)
     if side is not None and pair is None:
         raise typer.BadParameter("--side needs a second text: --pair TEXT2")
-    chosen = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    chosen = parsed.names(methods)
     source = text_source(text, file)
     with guarded(quiet):
         check_paths(html)
         given = read_given(source, text)
         still_libraries()
         with progress(quiet) as report:
-            from slalom.api import Explainer
             from slalom.compare import compare as run
             from slalom.explainers import load
 
             for name in chosen or ():
                 load(name)  # a wrong name need not wait for the model to load
             comparison = run(
-                Explainer(
-                    model,
-                    device=device,
-                    engine=engine.value if engine else None,
-                    engine_tolerance=engine_tolerance,
-                ),
+                parsed.explainer(model, device, engine, engine_tolerance),
                 given if pair is None else (given, pair),
                 chosen,
                 data=data,
                 target=target,
-                budget=budget if budget == "auto" else int(budget),
+                budget=parsed.queries(budget),
                 seed=seed,
-                granularity="words" if words else "positions",
+                granularity=parsed.granularity(words),
                 explain=side.value if side else "both",
                 progress=report,
             )

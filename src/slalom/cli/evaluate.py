@@ -7,109 +7,98 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slalom.cli import options as o
-from slalom.cli.run import guarded, say, still_libraries
+from slalom.cli import parsed
+from slalom.cli.run import guarded, say, still_libraries, watched
 
 if TYPE_CHECKING:
     from slalom.data import Dataset
+    from slalom.evaluate.results import Results
     from slalom.evaluate.table import Table
 
-DATA, WORK, TWO = "The data", "The work", "What is compared"
+WORK, COMPARED = "The work", "What is compared"
 
 
-def _option(panel: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
+Out = Annotated[
+    Path,
+    o.option(o.OUTPUT, "--out", metavar="DIR", help="Where results go; the same command continues there."),
+]
+Documents = Annotated[
+    int,
+    o.option(
+        o.DATA, "--documents", "-n", min=1, metavar="N", help="How many, drawn by the seed; 50 by default."
+    ),
+]
+Cut = Annotated[
+    int,
+    o.option(o.DATA, "--cut", min=1, metavar="N", help="Explain the first N tokens only; 256 by default."),
+]
+Corpus = Annotated[
+    str | None,
+    o.option(
+        o.DATA,
+        "--corpus",
+        metavar="SOURCE",
+        help="Labelled texts (their train split) to count words in, for Naive Bayes.",
+    ),
+]
+CorpusDocuments = Annotated[
+    int,
+    o.option(o.DATA, "--corpus-documents", min=2, metavar="N", help="How many of them; 2000 by default."),
+]
+Methods = Annotated[
+    str | None,
+    o.option(
+        COMPARED,
+        "--methods",
+        metavar="A,B,…",
+        help="Methods, with options as lime:budget=500 or slalom:score=importance; by default all.",
+    ),
+]
+Protocols = Annotated[
+    str | None,
+    o.option(
+        COMPARED,
+        "--protocols",
+        metavar="A,B,…",
+        help="Protocols, with options as deletion:step=1; by default those that explain texts once.",
+    ),
+]
+Workers = Annotated[
+    int, o.option(WORK, "--workers", "-w", min=1, help="Processes that share the documents; 1 by default.")
+]
+Fresh = Annotated[
+    bool, o.option(WORK, "--fresh", help="Begin again, and drop what the directory holds of another run.")
+]
+Figures = Annotated[bool, o.option(o.OUTPUT, "--figures/--no-figures", help="Draw figures, or not.")]
 
 
 def evaluate(
-    data: Annotated[
-        str,
-        _option(
-            DATA,
-            "--data",
-            metavar="SOURCE",
-            help="A Parquet, CSV or JSON lines file, a name (imdb, yelp, yelp_hat, …) or a hub id.",
-        ),
-    ],
-    out: Annotated[
-        Path,
-        _option(o.OUTPUT, "--out", metavar="DIR", help="Where results go; the same command continues there."),
-    ],
-    split: Annotated[
-        str | None,
-        _option(
-            DATA, "--split", metavar="NAME", help="Which split; by default test, else validation, else all."
-        ),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        _option(DATA, "--data-dir", metavar="DIR", help="Where named data sets lie; or set SLALOM_DATA."),
-    ] = None,
-    text: Annotated[
-        str | None,
-        _option(DATA, "--text", metavar="COLUMN", help="The column of the text, if it has no usual name."),
-    ] = None,
-    documents: Annotated[
-        int,
-        _option(
-            DATA, "--documents", "-n", min=1, metavar="N", help="How many, drawn by the seed; 50 by default."
-        ),
-    ] = 50,
-    cut: Annotated[
-        int,
-        _option(DATA, "--cut", min=1, metavar="N", help="Explain the first N tokens only; 256 by default."),
-    ] = 256,
-    corpus: Annotated[
-        str | None,
-        _option(
-            DATA,
-            "--corpus",
-            metavar="SOURCE",
-            help="Labelled texts (their train split) to count words in, for Naive Bayes.",
-        ),
-    ] = None,
-    corpus_documents: Annotated[
-        int,
-        _option(DATA, "--corpus-documents", min=2, metavar="N", help="How many of them; 2000 by default."),
-    ] = 2000,
+    data: o.Source,
+    out: Out,
+    split: o.Split = None,
+    data_dir: o.DataDir = None,
+    text: o.TextColumn = None,
+    documents: Documents = 50,
+    cut: Cut = 256,
+    corpus: Corpus = None,
+    corpus_documents: CorpusDocuments = 2000,
     model: o.Model = None,
     device: o.Device = None,
     engine: o.Engine = None,
     engine_tolerance: o.EngineTolerance = None,
-    methods: Annotated[
-        str | None,
-        _option(
-            TWO,
-            "--methods",
-            metavar="A,B,…",
-            help="Methods, with options as lime:budget=500 or slalom:score=importance; by default all.",
-        ),
-    ] = None,
-    protocols: Annotated[
-        str | None,
-        _option(
-            TWO,
-            "--protocols",
-            metavar="A,B,…",
-            help="Protocols, with options as deletion:step=1; by default those that explain texts once.",
-        ),
-    ] = None,
+    methods: Methods = None,
+    protocols: Protocols = None,
     target: o.Target = None,
     budget: o.Budget = "auto",
     seed: o.Seed = 0,
-    workers: Annotated[
-        int, _option(WORK, "--workers", "-w", min=1, help="Processes that share the documents; 1 by default.")
-    ] = 1,
-    fresh: Annotated[
-        bool, _option(WORK, "--fresh", help="Begin again, and drop what the directory holds of another run.")
-    ] = False,
-    figures: Annotated[
-        bool, _option(o.OUTPUT, "--figures/--no-figures", help="Draw figures, or not.")
-    ] = True,
+    workers: Workers = 1,
+    fresh: Fresh = False,
+    figures: Figures = True,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -128,29 +117,23 @@ def evaluate(
     """
     with guarded(quiet):
         still_libraries()
-        chosen, judges = _names(methods), _names(protocols)
+        chosen, judges = parsed.names(methods), parsed.names(protocols)
         _check_early(chosen, judges, figures)
         found = _read(data, split, ("test", "validation"), data_dir, documents, seed, text)
         labelled = None
         if corpus is not None:
             labelled = _read(corpus, None, ("train",), data_dir, corpus_documents, seed, text)
         with _progress(quiet) as report, _kept(out):
-            from slalom.api import Explainer
             from slalom.evaluate.run import evaluate as run
 
             results = run(
-                Explainer(
-                    model,
-                    device=device,
-                    engine=engine.value if engine else None,
-                    engine_tolerance=engine_tolerance,
-                ),
+                parsed.explainer(model, device, engine, engine_tolerance),
                 found,
                 chosen,
                 judges,
                 out,
                 target=target,
-                budget=budget if budget == "auto" else int(budget),
+                budget=parsed.queries(budget),
                 seed=seed,
                 cut=cut,
                 corpus=labelled,
@@ -159,16 +142,7 @@ def evaluate(
                 fresh=fresh,
                 progress=report,
             )
-        from slalom.evaluate.report import write_report
-        from slalom.evaluate.table import Table
-
-        table = Table(results)
-        write_report(table, out, command=f"slalom {shlex.join(sys.argv[1:])}", figures=figures)
-        _deliver(table, out, json, quiet)
-
-
-def _names(given: str | None) -> list[str] | None:
-    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
+        _deliver(results, out, figures, json, quiet)
 
 
 def _check_early(methods: list[str] | None, protocols: list[str] | None, figures: bool) -> None:
@@ -218,11 +192,10 @@ def _kept(out: Path) -> Iterator[None]:
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
     """A bar on stderr; nothing unless a person is watching."""
-    from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    console = watched(quiet)
+    if console is None:
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
@@ -235,10 +208,13 @@ def _progress(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
         yield report
 
 
-def _deliver(table: Table, out: Path, json: bool, quiet: bool) -> None:
-    from slalom.evaluate.report import document
+def _deliver(results: Results, out: Path, figures: bool, json: bool, quiet: bool) -> None:
+    from slalom.evaluate.report import document, write_report
+    from slalom.evaluate.table import Table
     from slalom.files import to_json
 
+    table = Table(results)
+    write_report(table, out, command=f"slalom {shlex.join(sys.argv[1:])}", figures=figures)
     if json:
         typer.echo(to_json(document(table)))
     else:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_text
-from typing import Any
-
 import typer
 
 from slalom.cli import options as o
+from slalom.cli import parsed
 from slalom.cli.given import read_given, text_source
 from slalom.cli.output import check_json, check_paths, deliver
 from slalom.cli.run import guarded, progress, still_libraries
-
-_TAKEN = ("target", "method", "budget", "seed", "granularity", "every_class", "explain", "progress")
-"""Arguments of an explanation that have a way of their own on the command line."""
 
 
 def explain(
@@ -51,57 +46,30 @@ def explain(
         slalom explain --words --json < review.txt
     """
     check_json(json, every_token, html, save)
-    if words and types:
-        raise typer.BadParameter("--words and --types exclude each other")
+    granularity = parsed.granularity(words, types)
     if side is not None and pair is None:
         raise typer.BadParameter("--side needs a second text: --pair TEXT2")
-    method_options = _method_options(option or [], effort)
+    method_options = parsed.method_options(option, effort)
     source = text_source(text, file)
     with guarded(quiet):
         check_paths(html, save)
         given = read_given(source, text)
         still_libraries()
         with progress(quiet) as report:
-            from slalom.api import Explainer
             from slalom.explainers import check_options
 
             check_options(method, method_options)  # a wrong name need not wait for the model to load
-            explainer = Explainer(
-                model,
-                device=device,
-                engine=engine.value if engine else None,
-                engine_tolerance=engine_tolerance,
-            )
+            explainer = parsed.explainer(model, device, engine, engine_tolerance)
             explanation = explainer(
                 given if pair is None else (given, pair),
                 target=target,
                 method=method,
-                budget=budget if budget == "auto" else int(budget),
+                budget=parsed.queries(budget),
                 seed=seed,
-                granularity="words" if words else "types" if types else "positions",
+                granularity=granularity,
                 every_class=every_class,
                 explain=side.value if side else "both",
                 progress=report,
                 **method_options,
             )
         deliver(explanation, json=json, html=html, save=save, every_token=every_token, quiet=quiet)
-
-
-def _method_options(given: list[str], effort: o.EffortName | None) -> dict[str, Any]:
-    named: dict[str, Any] = {} if effort is None else {"effort": effort.value}
-    for one in given:
-        key, _, value = one.partition("=")
-        if key in named:
-            raise typer.BadParameter(f"the option {key!r} is given twice")
-        if key in _TAKEN:
-            raise typer.BadParameter(f"{key!r} is not an option of a method; see slalom explain --help")
-        named[key] = _value(value)
-    return named
-
-
-def _value(given: str) -> Any:
-    """Numbers, true, false and null as JSON has them; anything else is a string."""
-    try:
-        return json_text.loads(given)
-    except ValueError:
-        return given

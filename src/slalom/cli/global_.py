@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -13,65 +13,59 @@ from slalom.cli.output import check_paths
 from slalom.cli.run import guarded, progress, say, still_libraries
 from slalom.cli.summarize import Csv, Top, check_files, deliver_report
 
-
-def _option(panel: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
+Input = Annotated[
+    str,
+    typer.Argument(
+        metavar="INPUT",
+        help="A corpus as for `slalom explain-corpus`, or a vocabulary: one word in each row.",
+        show_default=False,
+    ),
+]
+Target = Annotated[
+    str | None,
+    o.option(o.EXPLANATION, "--target", "-t", metavar="LABEL", help="For models of independent labels."),
+]
+Queries = Annotated[
+    int | None,
+    o.option(
+        o.EXPLANATION,
+        "--queries",
+        min=20,
+        metavar="N",
+        help="How many excerpts to ask about; 25 for each token type by default.",
+    ),
+]
+MinCount = Annotated[
+    int,
+    o.option(
+        o.EXPLANATION,
+        "--min-count",
+        min=1,
+        metavar="N",
+        help="Tokens with fewer copies share one score and are not shown; 5 by default.",
+    ),
+]
+Save = Annotated[
+    Path | None, o.option(o.OUTPUT, "--save", metavar="FILE", help="Save the fitted surrogate as JSON.")
+]
 
 
 def global_(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="INPUT",
-            help="A corpus as for `slalom explain-corpus`, or a vocabulary: one word in each row.",
-            show_default=False,
-        ),
-    ],
-    text: Annotated[
-        str | None,
-        _option(o.TEXT, "--text", metavar="COLUMN", help="The column of the text; 'text' by default."),
-    ] = None,
-    split: Annotated[
-        str | None,
-        _option(o.TEXT, "--split", metavar="NAME", help="Only rows with this value in the column 'split'."),
-    ] = None,
-    limit: Annotated[
-        int | None, _option(o.TEXT, "--limit", min=1, metavar="N", help="Only the first N documents.")
-    ] = None,
+    source: Input,
+    text: o.CorpusText = None,
+    split: o.CorpusSplit = None,
+    limit: o.CorpusLimit = None,
     model: o.Model = None,
     device: o.Device = None,
-    target: Annotated[
-        str | None,
-        _option(o.EXPLANATION, "--target", "-t", metavar="LABEL", help="For models of independent labels."),
-    ] = None,
-    queries: Annotated[
-        int | None,
-        _option(
-            o.EXPLANATION,
-            "--queries",
-            min=20,
-            metavar="N",
-            help="How many excerpts to ask about; 25 for each token type by default.",
-        ),
-    ] = None,
-    min_count: Annotated[
-        int,
-        _option(
-            o.EXPLANATION,
-            "--min-count",
-            min=1,
-            metavar="N",
-            help="Tokens with fewer copies share one score and are not shown; 5 by default.",
-        ),
-    ] = 5,
+    target: Target = None,
+    queries: Queries = None,
+    min_count: MinCount = 5,
     seed: o.Seed = 0,
     top: Top = 20,
     json: o.Json = False,
     html: o.Html = None,
     csv: Csv = None,
-    save: Annotated[
-        Path | None, _option(o.OUTPUT, "--save", metavar="FILE", help="Save the fitted surrogate as JSON.")
-    ] = None,
+    save: Save = None,
     quiet: o.Quiet = False,
 ) -> None:
     """Fit one surrogate for a model over a whole corpus: every token type gets a value and an importance.

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 TEXT, MODEL, EXPLANATION, OUTPUT = "The text", "The model", "The explanation", "The output"
+CORPUS, DATA = "The corpus", "The data"
 
 
 class EffortName(StrEnum):
@@ -34,7 +35,8 @@ class EngineChoice(StrEnum):
     bf16 = "bf16"
 
 
-def _option(panel: str, *names: str, **more: Any) -> Any:
+def option(panel: str, *names: str, **more: Any) -> Any:
+    """An option in a panel of the help; its help says the default where there is something to say."""
     return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
 
 
@@ -59,18 +61,52 @@ Text = Annotated[
     ),
 ]
 File = Annotated[
-    Path | None, _option(TEXT, "--file", "-f", metavar="FILE", help="Read the text from this UTF-8 file.")
+    Path | None, option(TEXT, "--file", "-f", metavar="FILE", help="Read the text from this UTF-8 file.")
 ]
 Pair = Annotated[
-    str | None, _option(TEXT, "--pair", metavar="TEXT2", help="The second text, for models that read two.")
+    str | None, option(TEXT, "--pair", metavar="TEXT2", help="The second text, for models that read two.")
 ]
 Side = Annotated[
-    SideName | None, _option(TEXT, "--side", help="Which text of the pair to explain; by default both.")
+    SideName | None, option(TEXT, "--side", help="Which text of the pair to explain; by default both.")
+]
+
+CorpusText = Annotated[
+    str | None,
+    option(CORPUS, "--text", metavar="COLUMN", help="The column of the text; 'text' by default."),
+]
+CorpusSplit = Annotated[
+    str | None,
+    option(CORPUS, "--split", metavar="NAME", help="Only rows with this value in the column 'split'."),
+]
+CorpusLimit = Annotated[
+    int | None, option(CORPUS, "--limit", min=1, metavar="N", help="Only the first N documents.")
+]
+
+Source = Annotated[
+    str,
+    option(
+        DATA,
+        "--data",
+        metavar="SOURCE",
+        help="A Parquet, CSV, TSV or JSON lines file, a name (imdb, yelp, yelp_hat, sst2, …) or a hub id.",
+    ),
+]
+Split = Annotated[
+    str | None,
+    option(DATA, "--split", metavar="NAME", help="Which split; by default test, else validation, else all."),
+]
+DataDir = Annotated[
+    Path | None,
+    option(DATA, "--data-dir", metavar="DIR", help="Where named data sets lie; or set SLALOM_DATA."),
+]
+TextColumn = Annotated[
+    str | None,
+    option(DATA, "--text", metavar="COLUMN", help="The column of the text, if it has no usual name."),
 ]
 
 Model = Annotated[
     str | None,
-    _option(
+    option(
         MODEL,
         "--model",
         "-m",
@@ -78,16 +114,14 @@ Model = Annotated[
         help="A Hugging Face sequence classifier; by default the bundled sentiment model.",
     ),
 ]
-Device = Annotated[
-    str | None, _option(MODEL, "--device", help="Where to run the model: cpu, cuda, cuda:1, …")
-]
+Device = Annotated[str | None, option(MODEL, "--device", help="Where to run the model: cpu, cuda, cuda:1, …")]
 Engine = Annotated[
     EngineChoice | None,
-    _option(MODEL, "--engine", help="What computes the forward passes; by default torch itself (eager)."),
+    option(MODEL, "--engine", help="What computes the forward passes; by default torch itself (eager)."),
 ]
 EngineTolerance = Annotated[
     float | None,
-    _option(
+    option(
         MODEL,
         "--engine-tolerance",
         metavar="SHARE",
@@ -97,7 +131,7 @@ EngineTolerance = Annotated[
 
 Target = Annotated[
     str | None,
-    _option(
+    option(
         EXPLANATION,
         "--target",
         "-t",
@@ -106,21 +140,21 @@ Target = Annotated[
     ),
 ]
 EveryClass = Annotated[
-    bool, _option(EXPLANATION, "--every-class", help="Explain every label, from the same queries.")
+    bool, option(EXPLANATION, "--every-class", help="Explain every label, from the same queries.")
 ]
 Method = Annotated[
     str,
-    _option(EXPLANATION, "--method", metavar="NAME", help="A name from `slalom methods`; slalom by default."),
+    option(EXPLANATION, "--method", metavar="NAME", help="A name from `slalom methods`; slalom by default."),
 ]
 Effort = Annotated[
     EffortName | None,
-    _option(
+    option(
         EXPLANATION, "--effort", help="Fewer queries, or scores closer to the model; balanced by default."
     ),
 ]
 Budget = Annotated[
     str,
-    _option(
+    option(
         EXPLANATION,
         "--budget",
         metavar="N|auto",
@@ -129,15 +163,15 @@ Budget = Annotated[
     ),
 ]
 Seed = Annotated[
-    int, _option(EXPLANATION, "--seed", min=0, help="The same seed gives the same result; 0 by default.")
+    int, option(EXPLANATION, "--seed", min=0, help="The same seed gives the same result; 0 by default.")
 ]
-Words = Annotated[bool, _option(EXPLANATION, "--words", help="Score whole words, not sub-word tokens.")]
+Words = Annotated[bool, option(EXPLANATION, "--words", help="Score whole words, not sub-word tokens.")]
 Types = Annotated[
-    bool, _option(EXPLANATION, "--types", help="Score token types: all copies of a token share one score.")
+    bool, option(EXPLANATION, "--types", help="Score token types: all copies of a token share one score.")
 ]
 Options = Annotated[
     list[str] | None,
-    _option(
+    option(
         EXPLANATION,
         "--option",
         "-o",
@@ -147,12 +181,12 @@ Options = Annotated[
     ),
 ]
 
-Json = Annotated[bool, _option(OUTPUT, "--json", help="Print one JSON document and nothing else.")]
+Json = Annotated[bool, option(OUTPUT, "--json", help="Print one JSON document and nothing else.")]
 Html = Annotated[
-    Path | None, _option(OUTPUT, "--html", metavar="FILE", help="Write a self-contained web page.")
+    Path | None, option(OUTPUT, "--html", metavar="FILE", help="Write a self-contained web page.")
 ]
 Save = Annotated[
-    Path | None, _option(OUTPUT, "--save", metavar="FILE", help="Save the explanation, for `slalom show`.")
+    Path | None, option(OUTPUT, "--save", metavar="FILE", help="Save the explanation, for `slalom show`.")
 ]
-EveryToken = Annotated[bool, _option(OUTPUT, "--all", help="Show every token, in the order of the text.")]
-Quiet = Annotated[bool, _option(OUTPUT, "--quiet", "-q", help="No progress, warnings or remarks on stderr.")]
+EveryToken = Annotated[bool, option(OUTPUT, "--all", help="Show every token, in the order of the text.")]
+Quiet = Annotated[bool, option(OUTPUT, "--quiet", "-q", help="No progress, warnings or remarks on stderr.")]

@@ -10,16 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slalom.cli import options as o
-from slalom.cli.run import guarded, say, still_libraries
+from slalom.cli.run import guarded, say, status, still_libraries
 
 if TYPE_CHECKING:
     from slalom.experiments.runner import Report
 
 WORK, DATA = "The work", "Data and models"
-
-
-def _option(panel: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
 
 
 def reproduce(
@@ -32,21 +28,21 @@ def reproduce(
         ),
     ],
     full: Annotated[
-        bool, _option(WORK, "--full/--quick", help="At full size, or small enough for minutes (default).")
+        bool, o.option(WORK, "--full/--quick", help="At full size, or small enough for minutes (default).")
     ] = False,
     seed: o.Seed = 0,
-    fresh: Annotated[bool, _option(WORK, "--fresh", help="Repeat what is finished already.")] = False,
+    fresh: Annotated[bool, o.option(WORK, "--fresh", help="Repeat what is finished already.")] = False,
     data_dir: Annotated[
         Path | None,
-        _option(DATA, "--data-dir", metavar="DIR", help="Where named data sets lie; or set SLALOM_DATA."),
+        o.option(DATA, "--data-dir", metavar="DIR", help="Where named data sets lie; or set SLALOM_DATA."),
     ] = None,
     cache: Annotated[
         Path | None,
-        _option(DATA, "--cache", metavar="DIR", help="Where trained models are kept; or set SLALOM_CACHE."),
+        o.option(DATA, "--cache", metavar="DIR", help="Where trained models are kept; or set SLALOM_CACHE."),
     ] = None,
     encoder: Annotated[
         Path | None,
-        _option(
+        o.option(
             DATA,
             "--encoder",
             metavar="DIR",
@@ -55,11 +51,11 @@ def reproduce(
         ),
     ] = None,
     out: Annotated[
-        Path, _option(o.OUTPUT, "--out", metavar="DIR", help="Where results go; 'reproduction' by default.")
+        Path, o.option(o.OUTPUT, "--out", metavar="DIR", help="Where results go; 'reproduction' by default.")
     ] = Path("reproduction"),
     write: Annotated[
         Path | None,
-        _option(o.OUTPUT, "--write", metavar="FILE", help="With report: the Markdown file, figures beside."),
+        o.option(o.OUTPUT, "--write", metavar="FILE", help="With report: the Markdown file, figures beside."),
     ] = None,
     quiet: o.Quiet = False,
 ) -> None:
@@ -140,27 +136,18 @@ def _summary(reports: Sequence[Report]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from slalom.experiments.report import tally
+
     table = Table("experiment", "what", "verdict", "seconds", box=None, pad_edge=False)
     for report in reports:
         what = report.title if report.outcome is not None else f"{report.title}: {report.sentence}"
         table.add_row(report.name, what, report.verdict, f"{report.seconds:.0f}")
-    table.add_row(f"all {len(reports)}", "", _counts(reports), f"{sum(r.seconds for r in reports):.0f}")
+    table.add_row(f"all {len(reports)}", "", tally(reports), f"{sum(r.seconds for r in reports):.0f}")
     Console(highlight=False, markup=False).print(table)
-
-
-def _counts(reports: Sequence[Report]) -> str:
-    found = sorted(report.verdict for report in reports)
-    return ", ".join(f"{found.count(verdict)} {verdict}" for verdict in dict.fromkeys(found))
 
 
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[str, str], None] | None]:
     """What is being done, on stderr; nothing unless a person is watching."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    with console.status("…") as status:
-        yield lambda name, what: status.update(f"{name}: {what}")
+    with status(quiet, "…") as tell:
+        yield tell and (lambda name, what: tell(f"{name}: {what}"))

@@ -7,11 +7,14 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import typer
 
 from slalom.errors import SlalomError, SlalomWarning
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 INTERRUPTED = 130
 """The shell's own code for Ctrl-C."""
@@ -56,14 +59,27 @@ def debug() -> bool:
 @contextmanager
 def progress(quiet: bool) -> Iterator[Callable[[int], None] | None]:
     """A counter of queries on stderr while the model is asked; nothing unless a person is watching."""
+    with status(quiet) as tell:
+        yield tell and (lambda queries: tell(f"asking the model … {queries:,} queries"))
+
+
+@contextmanager
+def status(quiet: bool, first: str = "loading the model …") -> Iterator[Callable[[str], None] | None]:
+    """A line on stderr that says what is being done; nothing unless a person is watching."""
+    console = watched(quiet)
+    if console is None:
+        yield None
+        return
+    with console.status(first) as line:
+        yield line.update
+
+
+def watched(quiet: bool) -> Console | None:
+    """The console on stderr, if a person is watching it."""
     from rich.console import Console
 
     console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield None
-        return
-    with console.status("loading the model …") as status:
-        yield lambda queries: status.update(f"asking the model … {queries:,} queries")
+    return console if console.is_terminal and not quiet else None
 
 
 def still_libraries() -> None:

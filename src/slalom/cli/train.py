@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from slalom.cli import options as o
-from slalom.cli.run import guarded, still_libraries
+from slalom.cli.run import guarded, still_libraries, watched
 
-DATA, NETWORK, TRAINING = "The data", "The network", "The training"
+NETWORK, TRAINING = "The network", "The training"
 
 
 class ArchitectureName(StrEnum):
@@ -24,83 +24,81 @@ class ArchitectureName(StrEnum):
     mamba = "mamba"
 
 
-def _option(panel: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
+Out = Annotated[Path, o.option(o.OUTPUT, "--out", "-o", metavar="DIR", help="The new model directory.")]
+Test = Annotated[
+    str | None,
+    o.option(o.DATA, "--test", metavar="SOURCE", help="Measure on this; by default a split of the data."),
+]
+Pair = Annotated[
+    str | None, o.option(o.DATA, "--pair", metavar="COLUMN", help="The column of the second text of a pair.")
+]
+Label = Annotated[str | None, o.option(o.DATA, "--label", metavar="COLUMN", help="The column of the label.")]
+SkipBad = Annotated[
+    bool, o.option(o.DATA, "--skip-bad", help="Leave out rows that cannot be used, rather than stop.")
+]
+Limit = Annotated[
+    int | None, o.option(o.DATA, "--limit", min=1, help="Train on this many texts, drawn at random.")
+]
+Balanced = Annotated[bool, o.option(o.DATA, "--balanced", help="Train on equally many texts of each label.")]
+TestLimit = Annotated[
+    int | None, o.option(o.DATA, "--test-limit", min=1, help="Measure on this many texts, drawn at random.")
+]
+From = Annotated[
+    str | None,
+    o.option(NETWORK, "--from", metavar="MODEL", help="Fine-tune this model directory or hub id."),
+]
+Architecture = Annotated[
+    ArchitectureName | None,
+    o.option(NETWORK, "--architecture", "-a", help="Train from nothing; distilbert by default."),
+]
+Layers = Annotated[int | None, o.option(NETWORK, "--layers", min=1, help="2 by default.")]
+Width = Annotated[int | None, o.option(NETWORK, "--width", min=1, help="128 by default.")]
+Heads = Annotated[
+    int | None, o.option(NETWORK, "--heads", min=1, help="Attention heads; one for every 64 of the width.")
+]
+Vocabulary = Annotated[
+    int | None,
+    o.option(NETWORK, "--vocabulary", min=1, help="Tokens of the tokenizer, at most; 8000 by default."),
+]
+NoPositions = Annotated[
+    bool, o.option(NETWORK, "--no-positions", help="Position embeddings are zero and stay so.")
+]
+Epochs = Annotated[float, o.option(TRAINING, "--epochs", help="Passes over the texts; 3 by default.")]
+Batch = Annotated[int, o.option(TRAINING, "--batch", min=1, help="Texts per step; 32 by default.")]
+Rate = Annotated[
+    float | None,
+    o.option(TRAINING, "--rate", help="Peak learning rate; 5e-4, or 1e-4 with --from, by default."),
+]
+Length = Annotated[int, o.option(TRAINING, "--length", min=1, help="Tokens kept of a text; 256 by default.")]
+Dropout = Annotated[float, o.option(TRAINING, "--dropout", help="0.1 by default.")]
+Seed = Annotated[int, o.option(TRAINING, "--seed", min=0, help="The same seed gives the same model.")]
 
 
 def train(
-    data: Annotated[
-        str,
-        _option(
-            DATA,
-            "--data",
-            metavar="SOURCE",
-            help="A Parquet, CSV, TSV or JSON Lines file, a known name (imdb, yelp, sst2, …) or a hub id.",
-        ),
-    ],
-    out: Annotated[Path, _option(o.OUTPUT, "--out", "-o", metavar="DIR", help="The new model directory.")],
-    test: Annotated[
-        str | None,
-        _option(DATA, "--test", metavar="SOURCE", help="Measure on this; by default a split of the data."),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        _option(DATA, "--data-dir", metavar="DIR", help="Where known names are looked up; or SLALOM_DATA."),
-    ] = None,
-    text: Annotated[
-        str | None, _option(DATA, "--text", metavar="COLUMN", help="The column of the text.")
-    ] = None,
-    pair: Annotated[
-        str | None, _option(DATA, "--pair", metavar="COLUMN", help="The column of the second text of a pair.")
-    ] = None,
-    label: Annotated[
-        str | None, _option(DATA, "--label", metavar="COLUMN", help="The column of the label.")
-    ] = None,
-    skip_bad: Annotated[
-        bool, _option(DATA, "--skip-bad", help="Leave out rows that cannot be used, rather than stop.")
-    ] = False,
-    limit: Annotated[
-        int | None, _option(DATA, "--limit", min=1, help="Train on this many texts, drawn at random.")
-    ] = None,
-    balanced: Annotated[
-        bool, _option(DATA, "--balanced", help="Train on equally many texts of each label.")
-    ] = False,
-    test_limit: Annotated[
-        int | None, _option(DATA, "--test-limit", min=1, help="Measure on this many texts, drawn at random.")
-    ] = None,
-    start: Annotated[
-        str | None,
-        _option(NETWORK, "--from", metavar="MODEL", help="Fine-tune this model directory or hub id."),
-    ] = None,
-    architecture: Annotated[
-        ArchitectureName | None,
-        _option(NETWORK, "--architecture", "-a", help="Train from nothing; distilbert by default."),
-    ] = None,
-    layers: Annotated[int | None, _option(NETWORK, "--layers", min=1, help="2 by default.")] = None,
-    width: Annotated[int | None, _option(NETWORK, "--width", min=1, help="128 by default.")] = None,
-    heads: Annotated[
-        int | None, _option(NETWORK, "--heads", min=1, help="Attention heads; one for every 64 of the width.")
-    ] = None,
-    vocabulary: Annotated[
-        int | None,
-        _option(NETWORK, "--vocabulary", min=1, help="Tokens of the tokenizer, at most; 8000 by default."),
-    ] = None,
-    no_positions: Annotated[
-        bool, _option(NETWORK, "--no-positions", help="Position embeddings are zero and stay so.")
-    ] = False,
-    epochs: Annotated[
-        float, _option(TRAINING, "--epochs", help="Passes over the texts; 3 by default.")
-    ] = 3.0,
-    batch: Annotated[int, _option(TRAINING, "--batch", min=1, help="Texts per step; 32 by default.")] = 32,
-    rate: Annotated[
-        float | None,
-        _option(TRAINING, "--rate", help="Peak learning rate; 5e-4, or 1e-4 with --from, by default."),
-    ] = None,
-    length: Annotated[
-        int, _option(TRAINING, "--length", min=1, help="Tokens kept of a text; 256 by default.")
-    ] = 256,
-    dropout: Annotated[float, _option(TRAINING, "--dropout", help="0.1 by default.")] = 0.1,
-    seed: Annotated[int, _option(TRAINING, "--seed", min=0, help="The same seed gives the same model.")] = 0,
+    data: o.Source,
+    out: Out,
+    test: Test = None,
+    data_dir: o.DataDir = None,
+    text: o.TextColumn = None,
+    pair: Pair = None,
+    label: Label = None,
+    skip_bad: SkipBad = False,
+    limit: Limit = None,
+    balanced: Balanced = False,
+    test_limit: TestLimit = None,
+    start: From = None,
+    architecture: Architecture = None,
+    layers: Layers = None,
+    width: Width = None,
+    heads: Heads = None,
+    vocabulary: Vocabulary = None,
+    no_positions: NoPositions = False,
+    epochs: Epochs = 3.0,
+    batch: Batch = 32,
+    rate: Rate = None,
+    length: Length = 256,
+    dropout: Dropout = 0.1,
+    seed: Seed = 0,
     quiet: o.Quiet = False,
 ) -> None:
     """Train a text classifier and write it as a Hugging Face directory.
@@ -154,11 +152,10 @@ def _given(**options: Any) -> dict[str, Any]:
 @contextmanager
 def _progress(quiet: bool) -> Iterator[Callable[[int, int], None] | None]:
     """A bar on stderr, if a person is watching."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    console = watched(quiet)
+    if console is None:
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
