@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from handmade import HOSTILE, slalom_explanation, tokens_of
 from slalom.errors import InputError
 from slalom.explanation import Explanation
-from slalom.files import check_writable, decode, number, plain, read_text, to_json, write_text
+from slalom.files import check_writable, decode, new_folder, number, plain, read_text, to_json, write_text
 from slalom.surrogate import Additive, Slalom
 
 
@@ -70,7 +70,7 @@ def test_backgrounds_with_and_without_weight(background: float):
     again = Explanation.from_dict(document)
     assert isinstance(again.surrogate, Slalom)
     assert again.surrogate.background_importance == background
-    assert again.predict([1]) == explanation.predict([1])
+    assert again.predict([0, 1, 1]) == explanation.predict([0, 1, 1])
 
 
 def test_additive_and_missing_surrogates():
@@ -187,6 +187,39 @@ def test_an_interrupted_write_leaves_nothing(tmp_path: Path):
     with pytest.raises(UnicodeEncodeError):
         write_text(tmp_path / "a.txt", "half \ud83d")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_appears_as_a_whole(tmp_path: Path):
+    where = tmp_path / "new" / "model"
+    with new_folder(where) as beside:
+        (beside / "weights").write_text("all of them")
+        assert not where.exists()
+    assert (where / "weights").read_text() == "all of them"
+    assert list(where.parent.iterdir()) == [where]
+    mode = stat.S_IMODE(where.stat().st_mode)
+    assert mode == stat.S_IMODE(where.parent.stat().st_mode)
+
+
+def test_a_folder_that_is_not_finished_leaves_nothing(tmp_path: Path):
+    def interrupted() -> None:
+        with new_folder(tmp_path / "model") as beside:
+            (beside / "weights").write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_folder_takes_the_place_of_an_empty_one_only(tmp_path: Path):
+    where = tmp_path / "model"
+    where.mkdir()
+    with new_folder(where) as beside:
+        (beside / "weights").write_text("first")
+    with pytest.raises(InputError, match=r"cannot write .*model.*not empty"), new_folder(where) as beside:
+        (beside / "weights").write_text("second")
+    assert (where / "weights").read_text() == "first"
+    assert list(tmp_path.iterdir()) == [where]
 
 
 def test_written_files_have_the_usual_permissions(tmp_path: Path):

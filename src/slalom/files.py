@@ -6,7 +6,9 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,26 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A folder to be filled, which takes its name when the block is done: as a whole or not at all.
+
+    Where a folder of that name holds something already, at the end, the result is an InputError.
+    """
+    where = Path(path)
+    beside = _beside(where)
+    try:
+        beside.mkdir(parents=True)
+        yield beside
+        if where.is_dir():
+            where.rmdir()  # it is empty, or the next line is not reached
+        beside.rename(where)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

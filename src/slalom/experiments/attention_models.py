@@ -8,8 +8,6 @@ names none.
 from __future__ import annotations
 
 import hashlib
-import secrets
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -18,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slalom.errors import InputError
 from slalom.experiments.outcome import NotRun, Settings
 from slalom.experiments.real import corpus, documents
-from slalom.files import from_json, read_text, to_json, write_text
+from slalom.files import from_json, new_folder, read_text, to_json, write_text
 from slalom.theory.layer import Layer
 from slalom.theory.masking import Masked
 from slalom.tokens import FloatArray, IntArray
@@ -118,17 +117,13 @@ def _train(
     )
     test = documents(settings, DATA, recipe.tested)
     right = accuracy(model, tokenizer, [str(one.text) for one in test], [int(one.label or 0) for one in test])
-    # Written beside and renamed: what is there under its name is complete.
-    beside = where.with_name(f".{where.name}.{secrets.token_hex(4)}.tmp")
-    beside.mkdir(parents=True)
-    model.save_pretrained(beside)
-    tokenizer.save_pretrained(beside)
-    write_text(beside / _FACTS, to_json({"accuracy": right, "recipe": asdict(recipe)}) + "\n")
     try:
-        beside.rename(where)
-    except OSError:  # somebody else was faster, with the same model
-        shutil.rmtree(beside)
-        if not (where / _FACTS).is_file():
+        with new_folder(where) as beside:
+            model.save_pretrained(beside)
+            tokenizer.save_pretrained(beside)
+            write_text(beside / _FACTS, to_json({"accuracy": right, "recipe": asdict(recipe)}) + "\n")
+    except InputError:
+        if not (where / _FACTS).is_file():  # or else somebody was faster, with the same model
             raise
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slalom.experiments import figures
-from slalom.experiments.linear_models import MLP, fully_connected, transformers
+from slalom.experiments.linear_models import MLP, Training, fully_connected, transformers
 from slalom.experiments.outcome import (
     Judgement,
     Outcome,
@@ -34,12 +34,7 @@ TRUTH = "linear relation"
 
 
 @dataclass(frozen=True)
-class Size:
-    texts: int
-    epochs: float
-    width: int
-    architectures: tuple[str, ...]
-    layers: tuple[int, ...]
+class Size(Training):
     repeats: tuple[int, ...]
     mlp_epochs: int
     runs: int
@@ -62,15 +57,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     for seed in seeds:
         network = fully_connected(size.texts, size.mlp_epochs, seed)
         found.setdefault(MLP, []).append(network([" ".join([WORDS[WORD]] * n) for n in size.repeats]))
-        for architecture, layers, explainer in transformers(
-            settings,
-            size.architectures,
-            size.layers,
-            texts=size.texts,
-            epochs=size.epochs,
-            width=size.width,
-            seed=seed,
-        ):
+        for architecture, layers, explainer in transformers(settings, size, seed):
             found.setdefault(f"{architecture}, {layers}", []).append(ask(explainer, sequences, WORDS))
     rows = [
         mean_row({"model, layers": name}, f"{n} ×", [float(run[j]) for run in runs])

@@ -10,7 +10,7 @@ import numpy as np
 
 from slalom.api import Explainer
 from slalom.experiments import figures
-from slalom.experiments.linear_models import MLP, fully_connected, transformers
+from slalom.experiments.linear_models import MLP, Training, fully_connected, transformers
 from slalom.experiments.outcome import (
     Judgement,
     Outcome,
@@ -35,12 +35,7 @@ TRUE = float(WEIGHTS[WORDS.index(WORD)])
 
 
 @dataclass(frozen=True)
-class Size:
-    texts: int
-    epochs: float
-    width: int
-    architectures: tuple[str, ...]
-    layers: tuple[int, ...]
+class Size(Training):
     repeats: tuple[int, ...]
     budget: int
     mlp_epochs: int
@@ -64,15 +59,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
         network = fully_connected(size.texts, size.mlp_epochs, seed)
         black_box = Explainer(network, output="log_odds", labels=("negative", "positive"))
         found.setdefault(MLP, []).append(_values(black_box, size, seed))
-        for architecture, layers, explainer in transformers(
-            settings,
-            size.architectures,
-            size.layers,
-            texts=size.texts,
-            epochs=size.epochs,
-            width=size.width,
-            seed=seed,
-        ):
+        for architecture, layers, explainer in transformers(settings, size, seed):
             found.setdefault(f"{architecture}, {layers}", []).append(_values(explainer, size, seed))
     rows = [
         mean_row({"model, layers": name}, f"{n} ×", [run[j] for run in runs])

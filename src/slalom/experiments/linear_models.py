@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,28 +40,30 @@ def truth(sequences: Sequences) -> FloatArray:
     return count_matrix(sequences, len(WORDS)) @ WEIGHTS
 
 
-def transformers(
-    settings: Settings,
-    architectures: Sequence[str],
-    layers: Sequence[int],
-    *,
-    texts: int,
-    epochs: float,
-    width: int,
-    seed: int,
-) -> Iterator[tuple[str, int, Explainer]]:
+@dataclass(frozen=True)
+class Training:
+    """Which transformers are trained, and on how much: the first part of an experiment's size."""
+
+    texts: int
+    epochs: float
+    width: int
+    architectures: tuple[str, ...]
+    layers: tuple[int, ...]
+
+
+def transformers(settings: Settings, size: Training, seed: int) -> Iterator[tuple[str, int, Explainer]]:
     """Architecture, layers and model, trained or from the cache; the same settings are the same model."""
     from slalom.training import Network
 
-    _, documents = training_set(texts, seed)
-    for architecture in architectures:
-        for depth in layers:
+    _, documents = training_set(size.texts, seed)
+    for architecture in size.architectures:
+        for depth in size.layers:
             settings.say(f"{architecture} with {depth} layers, seed {seed}")
-            network = Network(architecture, layers=depth, width=width)  # type: ignore[arg-type]
+            network = Network(architecture, layers=depth, width=size.width)  # type: ignore[arg-type]
             yield (
                 architecture,
                 depth,
-                trained(settings, network, documents, WORDS, epochs=epochs, batch=BATCH, seed=seed),
+                trained(settings, network, documents, WORDS, epochs=size.epochs, batch=BATCH, seed=seed),
             )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,12 @@ def markdown(reports: Sequence[Report], documents: Sequence[dict[str, Any]], pic
     return "\n\n".join(parts) + "\n"
 
 
+def tally(reports: Sequence[Report]) -> str:
+    """How many reports have each verdict."""
+    found = Counter(report.verdict for report in reports)
+    return ", ".join(f"{number} {verdict}" for verdict, number in sorted(found.items()))
+
+
 def _place(report: Report) -> tuple[str, list[tuple[int, str]]]:
     """In the order of the papers: Fig. 3 before Fig. 10, the figures of a paper before its tables."""
     paper = report.title.partition(",")[0]
@@ -65,10 +72,8 @@ def _place(report: Report) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _counted(reports: Sequence[Report]) -> str:
-    found = [report.verdict for report in reports]
-    told = ", ".join(f"{found.count(verdict)} {verdict}" for verdict in dict.fromkeys(sorted(found)))
     minutes = sum(report.seconds for report in reports) / 60
-    return f"{len(reports)} experiments in {minutes:.0f} minutes: {told}."
+    return f"{len(reports)} experiments in {minutes:.0f} minutes: {tally(reports)}."
 
 
 def _summary(reports: Sequence[Report]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from slalom.experiments import figures
-from slalom.experiments.linear_models import transformers
+from slalom.experiments.linear_models import Training, transformers
 from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, conclude, mean_row, select
 from slalom.experiments.solvers import fitted
 from slalom.experiments.synthetic import LONGEST, WORDS, Sequences, ask, count_matrix, linear_sequences
@@ -45,12 +45,7 @@ PAPER: Mapping[tuple[str, int], Mapping[str, tuple[float, float]]] = {
 
 
 @dataclass(frozen=True)
-class Size:
-    texts: int
-    epochs: float
-    width: int
-    architectures: tuple[str, ...]
-    layers: tuple[int, ...]
+class Size(Training):
     outputs: int
     runs: int
 
@@ -67,15 +62,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     seeds = [settings.seed + i for i in range(size.runs)]
     found: dict[tuple[str, int], list[dict[str, float]]] = {}
     for seed in seeds:
-        for architecture, layers, explainer in transformers(
-            settings,
-            size.architectures,
-            size.layers,
-            texts=size.texts,
-            epochs=size.epochs,
-            width=size.width,
-            seed=seed,
-        ):
+        for architecture, layers, explainer in transformers(settings, size, seed):
             rng = np.random.default_rng((seed, 5))
             parts = [linear_sequences(size.outputs, rng) for _ in range(2)]
             answers = [ask(explainer, part, WORDS) for part in parts]

@@ -38,7 +38,7 @@ def load_tokenizer(source: str | Path) -> Any:
     from transformers import AutoTokenizer
 
     where = resolve(source)
-    with _quiet():
+    with quiet():
         try:
             tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=Path(where).is_dir())
         except Exception as error:
@@ -65,7 +65,7 @@ def _load_module(where: str, source: str | Path) -> nn.Module:
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
     local = Path(where).is_dir()
-    with _quiet():
+    with quiet():
         try:
             config = AutoConfig.from_pretrained(where, local_files_only=local)
             kind: Any = _own_class(config) or AutoModelForSequenceClassification
@@ -124,8 +124,8 @@ def _device(wanted: str | None) -> torch.device:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """No progress bars and load reports; what matters is raised."""
+def quiet() -> Iterator[None]:
+    """Inside, no bars, load reports and advice of transformers; what matters is raised."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

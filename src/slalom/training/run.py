@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import random
-import secrets
 import shutil
 import tempfile
 import time
@@ -22,7 +21,7 @@ import numpy as np
 
 from slalom.data import Document
 from slalom.errors import InputError, MissingExtraError, SlalomWarning
-from slalom.files import to_json, write_text
+from slalom.files import new_folder, to_json, write_text
 from slalom.training.card import model_card
 from slalom.training.settings import Network, Settings
 from slalom.training.texts import Material, encode, from_documents, from_source
@@ -51,10 +50,12 @@ def train(
     progress: called after every step with the number of steps done and the number of all steps.
     """
     _check_library()
+    from slalom.models.load import quiet
+
     where = _free(Path(out))
     material = _material(settings, documents, test, labels, data_dir)
     start = time.perf_counter()
-    with _quiet(), _seeded(settings.seed):
+    with quiet(), _seeded(settings.seed):
         model, tokenizer, length = _prepare(settings, material, tokenizer)
         outcome = _fit(settings, material, model, tokenizer, length, progress)
     report = {
@@ -74,7 +75,7 @@ def train(
         "seconds": round(time.perf_counter() - start, 2),
         "versions": {name: version(name) for name in ("slalom-xai", "torch", "transformers", "tokenizers")},
     }
-    with _quiet():
+    with quiet():
         return _write(where, model, tokenizer, report)
 
 
@@ -221,22 +222,6 @@ def _seeded(seed: int) -> Iterator[None]:
             np.random.set_state(arrays)  # noqa: NPY002
 
 
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No bars and advice of transformers; what matters is raised."""
-    from transformers.utils import logging
-
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
-
-
 def _commonest(documents: Sequence[Document]) -> float:
     [(_, number)] = Counter(document.label for document in documents).most_common(1)
     return number / len(documents)
@@ -264,26 +249,15 @@ def _free(where: Path) -> Path:
 
 
 def _write(where: Path, model: Any, tokenizer: Any, report: dict[str, Any]) -> Path:
-    """Everything goes into a directory beside, which takes the name when it is complete."""
-    where.parent.mkdir(parents=True, exist_ok=True)
-    beside = where.with_name(f".{where.name[:100]}.{secrets.token_hex(4)}.tmp")
-    try:
-        beside.mkdir()
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        if backend is not None:
-            backend.no_padding()
-            backend.no_truncation()
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        backend.no_padding()
+        backend.no_truncation()
+    with new_folder(where) as beside:
         model.save_pretrained(beside)
         tokenizer.save_pretrained(beside)
         write_text(beside / "training.json", to_json(report) + "\n")
         write_text(beside / "README.md", model_card(where.name, report))
         for file in beside.iterdir():  # weights are written for their owner alone
             shutil.copymode(beside / "README.md", file)
-        if where.is_dir():
-            where.rmdir()  # it is empty, or the next line is not reached
-        beside.rename(where)
-    except OSError as error:
-        raise InputError(f"cannot write {where}: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
     return where
