@@ -158,7 +158,7 @@ one process.
 
 Produced by:
 
-    python benchmarks/core.py --model DIR --data yelp.parquet --out docs/results/core.md {options}"""
+    python benchmarks/core.py --model DIR --data {data} --out docs/results/core.md {options}"""
 
 
 def head(arguments: argparse.Namespace, rows: list[Row]) -> str:
@@ -175,8 +175,10 @@ def head(arguments: argparse.Namespace, rows: list[Row]) -> str:
 
 
 def _options(arguments: argparse.Namespace) -> str:
-    without = f" --without {shlex.join(arguments.without)}" if arguments.without else ""
-    return f"--documents {arguments.documents} --longest {arguments.longest}{without}"
+    numbers = " ".join(
+        f"--{name} {getattr(arguments, name)}" for name in ("documents", "shortest", "longest", "seed")
+    )
+    return f"{numbers} --without {shlex.join(arguments.without)}" if arguments.without else numbers
 
 
 if __name__ == "__main__":

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from slalom import designs
-from slalom.explainers._common import choose, whole_number
+from slalom.explainers._common import choose, finish, held_out, whole_number
+from slalom.explanation import Explanation
+from slalom.fit import readings
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.perturb import Perturbations
-from slalom.surrogate import Slalom
+from slalom.surrogate import Counts, Slalom
 from slalom.tokens import FloatArray, IntArray
 
 Design = Literal["short", "deletions", "subsets"]
@@ -54,6 +57,32 @@ def draw(
     if count < _LEAST:
         out[:] = False
     return Sample(queries, target.signal(ask(queries)), np.flatnonzero(~out), np.flatnonzero(out))
+
+
+def finish_types(
+    ask: Ask,
+    target: Target,
+    method: str,
+    fitted: Slalom,
+    sample: Sample,
+    counts: Counts,
+    settings: Mapping[str, Any],
+) -> Explanation:
+    """The explanation by a SLALOM over types that was fitted to a sample; the held-out part judges it."""
+    tokens, truth = ask.tokens, target.read(sample.outputs)
+    surrogate = for_target(fitted, target, tokens.inverse)
+    types = for_target(fitted, target, np.arange(tokens.n_types))
+    mean = float(truth[sample.fitted].mean())
+    return finish(
+        ask,
+        target,
+        method,
+        readings.scores(surrogate),
+        ranking="linear",
+        surrogate=surrogate,
+        fidelity=held_out(types, counts[sample.held_out], truth[sample.held_out], mean),
+        settings=settings,
+    )
 
 
 def for_target(surrogate: Slalom, target: Target, units: IntArray) -> Slalom:

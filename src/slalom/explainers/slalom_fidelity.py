@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
-from slalom.explainers._common import Budget, choose, finish, held_out, queries
-from slalom.explainers._samples import draw, for_target
+from slalom.explainers._common import Budget, choose, queries
+from slalom.explainers._samples import draw, finish_types
 from slalom.explanation import Explanation
-from slalom.fit import exact, readings
+from slalom.fit import exact
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 
@@ -38,18 +36,5 @@ def explain(
     group = exact.Group(counts[sample.fitted], sample.outputs[sample.fitted])
     column = target.index if sample.outputs.shape[1] > 1 else 0
     solved = exact.fit([group], column=column)
-    surrogate = for_target(solved.surrogate, target, tokens.inverse)
-    truth = target.read(sample.outputs)
-    types = for_target(solved.surrogate, target, np.arange(tokens.n_types))
-    return finish(
-        ask,
-        target,
-        "slalom_fidelity",
-        readings.scores(surrogate),
-        ranking="linear",
-        surrogate=surrogate,
-        fidelity=held_out(
-            types, counts[sample.held_out], truth[sample.held_out], float(truth[sample.fitted].mean())
-        ),
-        settings={"most": most, "solver": solved.status},
-    )
+    settings = {"most": most, "solver": solved.status}
+    return finish_types(ask, target, "slalom_fidelity", solved.surrogate, sample, counts, settings)

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import numpy as np
-
-from slalom.explainers._common import Budget, choose, finish, held_out, queries, whole_number
-from slalom.explainers._samples import draw, for_target
+from slalom.explainers._common import Budget, choose, queries, whole_number
+from slalom.explainers._samples import draw, finish_types
 from slalom.explanation import Explanation
-from slalom.fit import readings, sgd
+from slalom.fit import sgd
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 
@@ -58,18 +56,5 @@ def explain(
         seed=seed,
         gamma=gamma,
     )
-    surrogate = for_target(solved.surrogate, target, tokens.inverse)
-    truth = target.read(sample.outputs)
-    types = for_target(solved.surrogate, target, np.arange(tokens.n_types))
-    return finish(
-        ask,
-        target,
-        "slalom_sgd",
-        readings.scores(surrogate),
-        ranking="linear",
-        surrogate=surrogate,
-        fidelity=held_out(
-            types, counts[sample.held_out], truth[sample.held_out], float(truth[sample.fitted].mean())
-        ),
-        settings={"length": length, "epochs": passes, "steps": solved.iterations, "loss": solved.loss},
-    )
+    settings = {"length": length, "epochs": passes, "steps": solved.iterations, "loss": solved.loss}
+    return finish_types(ask, target, "slalom_sgd", solved.surrogate, sample, counts, settings)

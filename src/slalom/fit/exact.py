@@ -78,9 +78,8 @@ def two_levels(inverse: IntArray) -> Ties:
     upper = sparse.hstack([sparse.eye_array(d), sparse.csr_array((d, n))])
     lower = sparse.hstack([member, sparse.eye_array(n)])
     matrix = sparse.csr_array(sparse.vstack([upper, lower]))
-    if n + d <= _SMALL:
-        return Ties(matrix.toarray(), np.r_[np.zeros(d, np.int64), np.ones(n, np.int64)], (True, False))
-    return Ties(matrix, np.r_[np.zeros(d, np.int64), np.ones(n, np.int64)], (True, False))
+    blocks = np.r_[np.zeros(d, np.int64), np.ones(n, np.int64)]
+    return Ties(matrix.toarray() if n + d <= _SMALL else matrix, blocks, (True, False))
 
 
 def fit(
