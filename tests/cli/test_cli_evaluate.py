@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slalom.cli import app
+from zoo import tiny
 
 ROWS = [
     ("an honest and moving film with a wonderful cast", 1, "test"),
@@ -29,6 +30,14 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLALOM_DEBUG", raising=False)
     monkeypatch.delenv("SLALOM_DATA", raising=False)
     pandas.DataFrame(ROWS, columns=["text", "label", "split"]).to_csv("reviews.csv", index=False)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("bert")
+    for part in tiny("bert"):
+        part.save_pretrained(folder)
+    return str(folder)
 
 
 def run(*arguments: str, **more: Any) -> Result:
@@ -100,6 +109,16 @@ def test_split_corpus_target_and_variants():
     assert told["settings"]["target"] == "positive"
     agreement = next(n for n in told["numbers"] if n["protocol"] == "naive_bayes_agreement")
     assert agreement["methods"]["naive_bayes"]["mean"] == pytest.approx(1.0)
+
+
+def test_the_settings_name_the_engine(bert: str):
+    result = run("-m", bert, "--engine", "lean", "--no-figures", "--quiet", "-n", "2")
+    assert result.exit_code == 0, result.stderr
+    kept = json.loads(Path("out/settings.json").read_text())
+    assert kept["model"]["engine"] == "lean"
+    other = run("-m", bert, "--no-figures", "-n", "2")
+    assert other.exit_code == 1
+    assert "other settings (model.engine was lean, now absent)" in other.stderr
 
 
 def test_other_settings_need_another_directory_or_fresh():

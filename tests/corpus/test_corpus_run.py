@@ -24,7 +24,7 @@ from slalom.corpus import lock, schema
 from slalom.corpus.lock import LOCK
 from slalom.corpus.run import Totals, Where, explain_corpus
 from slalom.corpus.store import SUCCESS, Store
-from slalom.corpus.work import Worker
+from slalom.corpus.work import PROBE, Worker
 from slalom.errors import InputError, MissingExtraError, SlalomError
 
 SMALL: dict[str, Any] = {"budget": 12, "group": 4}
@@ -292,6 +292,38 @@ def test_wrong_settings_end_the_run_not_the_documents(
     with pytest.raises(SlalomError, match=told):
         explain_corpus(corpus, str(tmp_path / "out"), **{**SMALL, **settings})
     assert not list(tmp_path.glob("out/*.parquet"))
+
+
+def test_a_tokenizer_that_cannot_read_the_probe_ends_no_run(tmp_path: Path) -> None:
+    texts = [*TEXTS[:4], f"{TEXTS[4]} unheard"]
+    folder = _closed_vocabulary(tmp_path / "model", TEXTS)
+    with pytest.raises(Exception, match=r"(?i)unk") as caught:  # the tokenizer's own error, none of ours
+        Explainer(folder)(PROBE, method="occlusion")
+    assert not isinstance(caught.value, SlalomError)
+    corpus = write_parquet(tmp_path / "a.parquet", texts)
+    totals = explain_corpus(corpus, str(tmp_path / "out"), model=folder, method="occlusion", group=4)
+    assert (totals.documents, totals.errors) == (5, 1)
+    found = rows(tmp_path / "out")
+    assert [row["status"] for row in found] == ["ok"] * 4 + ["error"]
+    assert str(caught.value) in found[4]["error"]
+    expected = Explainer(folder)(texts[0], method="occlusion")
+    np.testing.assert_allclose(found[0]["attribution"], expected.score(), rtol=1e-4, atol=1e-5)
+
+
+def _closed_vocabulary(folder: Path, texts: list[str]) -> str:
+    """A model whose tokenizer raises where a text has a word that is not in these texts."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    from zoo import tiny
+
+    words = sorted({word for text in texts for word in text.split()})
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(["[PAD]", *words])}))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # pyright: ignore
+    own = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="[PAD]")
+    own.save_pretrained(folder)
+    tiny("bert", vocab_size=len(own))[0].save_pretrained(folder)
+    return str(folder)
 
 
 @pytest.mark.parametrize(("package", "where"), [("ray", Where(2)), ("pyarrow", Where())])

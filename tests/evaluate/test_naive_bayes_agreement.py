@@ -11,10 +11,11 @@ from planted_cases import WORDS, explainer, planted_case, truthful, with_scores
 import slalom
 from slalom.data.document import Document
 from slalom.errors import InputError
-from slalom.evaluate.label_counts import label_counts
-from slalom.evaluate.naive_bayes_agreement import measure, of_types
-from slalom.evaluate.protocol import NotApplicable
+from slalom.evaluate.naive_bayes_agreement import measure, naive_bayes_agreement, of_types
+from slalom.evaluate.protocol import NotApplicable, make_case
+from slalom.models.label_counts import label_counts
 from slalom.theory.planted import planted_function
+from zoo import tiny
 
 RNG = np.random.default_rng(0)
 LEAN = np.linspace(0.05, 0.95, len(WORDS))
@@ -94,11 +95,26 @@ def test_words_of_a_model_without_ids_are_told_apart_by_their_strings():
     np.testing.assert_allclose(counts.weights(tokens, 1), [by_hand(BALANCED, w) for w in ("w23", "w0")])
 
 
+def test_words_of_several_pieces_are_looked_up_among_the_words():
+    bert = slalom.Explainer(*tiny("bert"))
+    texts = [("unwatchable film", 1), ("unwatchable, unwatchable", 1), ("a film, a moving film", 0)]
+    counts = label_counts(bert.model, [Document(text, label) for text, label in texts])
+    document = Document("unwatchable film a")
+    case = make_case(bert, document, method="naive_bayes", target=1, granularity="words", data=counts)
+    np.testing.assert_allclose(
+        counts.weights(case.explanation.tokens, 1), np.log([23 / 20, 21 / 24, 20 / 24])
+    )
+    assert naive_bayes_agreement(case.explanation, counts)["spearman"] == pytest.approx(1.0)
+
+
 def test_what_cannot_be_counted_is_said():
     model = explainer().model
     with pytest.raises(NotApplicable, match="no label counts"):
         measure(planted_case())
-    with pytest.raises(InputError, match="two labels"):
+    with pytest.raises(InputError, match=r"two labels at least; there are 2 of '.*' alone"):
         label_counts(model, corpus(2, 1))
+    one_sided = replace(label_counts(model, BALANCED), texts=(20, 0))
+    with pytest.raises(NotApplicable, match="0 and 20 were counted"):
+        measure(planted_case(corpus=one_sided))
     with pytest.raises(InputError, match="has the label 7"):
         label_counts(model, [Document("w0", 7, "odd")])

@@ -13,9 +13,9 @@ from planted_cases import PLANTED, TEXT, VALUES, WORDS, planted_case, truthful, 
 from slalom.data.document import Document
 from slalom.errors import InputError
 from slalom.evaluate import load, names, options, protocols
-from slalom.evaluate.label_counts import LabelCounts
 from slalom.evaluate.protocol import Case, Needs, NotApplicable
 from slalom.evaluate.recovery import over_positions
+from slalom.models.label_counts import Counts, LabelCounts
 
 EXPECTED = {
     "budget",
@@ -32,9 +32,8 @@ EXPECTED = {
     "stability",
 }
 MARKS = tuple(int(value > 1.0) for value in VALUES)
-CORPUS = LabelCounts(
-    (Counter({(i,): 30 - i for i in range(24)}), Counter({(i,): 3 * i for i in range(24)})), (10, 10), True
-)
+COUNTS: Counts = (Counter({(i,): 30 - i for i in range(24)}), Counter({(i,): 3 * i for i in range(24)}))
+CORPUS = LabelCounts(("0", "1"), COUNTS, COUNTS, (10, 10), True)
 
 
 def full_case(text: str = TEXT, method: str = "occlusion") -> Case:

@@ -184,19 +184,31 @@ def test_protocols_that_explain_again_use_the_judged_score(explainer: Explainer,
     assert results.values("stability", "seeds")["occlusion"] == {"d0": 1.0}
 
 
-def test_a_corpus_serves_the_naive_bayes_method_and_protocol(explainer: Explainer, tmp_path: Path):
+def test_a_corpus_serves_the_naive_bayes_method_and_protocol(
+    explainer: Explainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    read: list[str] = []
+    tokenize = explainer.model.tokenize
+
+    def counting(text: str, *more: Any) -> Any:
+        read.append(text)
+        return tokenize(text, *more)
+
+    monkeypatch.setattr(explainer.model, "tokenize", counting)
     corpus = [Document("w1 w2 w3", 0), Document("w20 w21 w3", 1), Document("w22", None)]
     results = evaluate(
         explainer,
-        documents(1),
+        documents(2),
         ["naive_bayes"],
         ["naive_bayes_agreement"],
         tmp_path,
         corpus=corpus,
         target="1",
     )
-    assert results.values("naive_bayes_agreement", "spearman") == {"naive_bayes": {"d0": pytest.approx(1.0)}}
+    agreement = results.values("naive_bayes_agreement", "spearman")
+    assert agreement == {"naive_bayes": {"d0": pytest.approx(1.0), "d1": pytest.approx(1.0)}}
     assert results.settings["corpus"]["texts"] == 3
+    assert [read.count(str(document.text)) for document in corpus] == [1, 1, 0]
 
 
 def test_progress_counts_to_the_end(explainer: Explainer, tmp_path: Path):

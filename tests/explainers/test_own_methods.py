@@ -14,8 +14,10 @@ import pytest
 
 import slalom
 from slalom.api import Explainer
+from slalom.data import Document
 from slalom.errors import InputError, MissingExtraError
 from slalom.explainers import load, methods, names, options
+from slalom.models.label_counts import label_counts
 from slalom.view.sentences import verdict
 from zoo import tiny
 
@@ -61,7 +63,12 @@ def test_naive_bayes_reads_files(explainer: Explainer, tmp_path: Path):
     [
         ({}, "needs labelled data"),
         ({"data": [("a", "yes"), ("b", "no")]}, "the label 'yes'; the model's labels are negative, positive"),
-        ({"data": [("a", 1)]}, "texts of 'positive' and of other labels; the data has 1 and 0"),
+        (
+            {"data": [("a", 1)]},
+            "at least; there are 1 of 'positive' alone: give texts of other labels",
+        ),
+        ({"data": []}, "two labels at least; there are none"),
+        ({"data": [("a", 1), (" ", 0)]}, "counted in document '1': the text to explain is empty"),
         ({"data": ["great"]}, "must be a pair"),
         ({"data": DATA, "smoothing": 0}, "smoothing must be a positive number"),
         ({"data": "nowhere.csv"}, "cannot read 'nowhere.csv'"),
@@ -76,7 +83,74 @@ def test_naive_bayes_matches_words_of_pieces():
     explainer = Explainer(*tiny("bert"))
     data = [("unwatchable film", 1), ("unwatchable and unforgivably long", 1), ("film", 0)]
     found = explainer("unwatchable film", method="naive_bayes", data=data, target=1, granularity="words")
-    np.testing.assert_allclose(found.score(), np.log([22 / 20, 21 / 21]))
+    np.testing.assert_allclose(found.score(), np.log([22 / 20, 21 / 22]))
+
+
+def test_naive_bayes_counts_others_in_as_many_texts(explainer: Explainer):
+    unbalanced = [("great great", 1), *[("slow slow service", 0)] * 3, ("food", 0), ("great", 0)]
+    found = explainer("slow great food", method="naive_bayes", data=unbalanced, target=1, smoothing=1)
+    np.testing.assert_allclose(found.score(), np.log([1 / (6 / 5 + 1), 3 / (1 / 5 + 1), 1 / (1 / 5 + 1)]))
+    counts = label_counts(explainer.model, [Document(text, label) for text, label in unbalanced])
+    for target in (0, 1):
+        found = explainer("slow great slow food", method="naive_bayes", data=unbalanced, target=target)
+        weights = counts.weights(found.tokens, target)
+        np.testing.assert_array_equal(found.score(), weights[[0, 1, 0, 2]])
+        again = explainer("slow great slow food", method="naive_bayes", data=counts, target=target)
+        np.testing.assert_array_equal(again.score(), found.score())
+        assert again.settings["data"] == "given: 6 texts"
+
+
+def test_naive_bayes_takes_counts_by_words_and_by_pieces():
+    explainer = Explainer(*tiny("bert"))
+    data = [("unwatchable film", 1), ("unwatchable, unwanted", 1), ("film", 0)]
+    counts = label_counts(explainer.model, [Document(text, label) for text, label in data])
+    for granularity, begun in (("positions", 3), ("words", 2)):
+        found, wanted = (
+            explainer("unwatchable film", method="naive_bayes", data=given, target=1, granularity=granularity)
+            for given in (counts, data)
+        )
+        np.testing.assert_array_equal(found.score(), wanted.score())
+        np.testing.assert_allclose(found.score()[0], np.log((begun + 20) / 20))
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter, "file"])
+def test_naive_bayes_counts_once_for_many_texts(
+    explainer: Explainer, kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    data = [("great great food", 1), ("slow service", 0), ("food", 0)]
+    (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in data))
+    read: list[str] = []
+    tokenize = explainer.model.tokenize
+
+    def counting(text: str, *more: Any) -> Any:
+        read.append(text)
+        return tokenize(text, *more)
+
+    monkeypatch.setattr(explainer.model, "tokenize", counting)
+    given = str(tmp_path / "a.csv") if kind == "file" else kind(data)
+    texts = ["great", "slow food", "a service"]
+    found = explainer(texts, method="naive_bayes", data=given, every_class=True)
+    assert sorted(read) == sorted([*texts, *(text for text, _ in data)])
+    assert [one.settings["data"].endswith(": 3 texts") for one in found] == [True] * 3
+
+
+def test_naive_bayes_sees_that_the_data_changed(explainer: Explainer):
+    data = [("great", 1), ("slow", 0)]
+    before = explainer("great", method="naive_bayes", data=data, target=1).score()
+    data[0] = ("great great", 1)
+    after = explainer("great", method="naive_bayes", data=data, target=1).score()
+    np.testing.assert_allclose([*before, *after], np.log([21 / 20, 22 / 20]))
+
+
+def test_naive_bayes_refuses_counts_of_another_model(explainer: Explainer):
+    other = Explainer(length, labels=["no", "yes"], output="log_odds")
+    counts = label_counts(other.model, [Document("a", 0), Document("b", 1)])
+    with pytest.raises(InputError, match="with the labels no, yes; the labels of this one are negative, pos"):
+        explainer(TEXT, method="naive_bayes", data=counts)
+    three = Explainer(lambda texts: np.zeros((len(texts), 3)), labels=["a", "b", "c"])
+    counts = label_counts(three.model, [Document("a", 0), Document("b", 1)])
+    with pytest.raises(InputError, match="texts of 'c' and of other labels; 0 and 2 were counted"):
+        three(TEXT, method="naive_bayes", data=counts, target="c")
 
 
 def test_occlusion_is_what_is_lost(explainer: Explainer):
@@ -154,6 +228,7 @@ def test_a_method_is_one_file(tmp_path: Path):
     script = f"""
 import slalom, slalom.explainers as e
 from slalom.api import Explainer
+from slalom.data import Document
 from slalom.compare import compare
 from slalom.errors import InputError
 assert slalom.__path__[0].startswith({str(tmp_path)!r})

@@ -15,6 +15,8 @@ from transformers import BertForMaskedLM, BertModel
 import zoo
 from slalom.errors import InputError, ModelError
 from slalom.models import open_model
+from slalom.models.batches import BATCH_TOKENS, MOST_TOKENS
+from slalom.models.hf import ModuleModel, _most_tokens
 from slalom.models.limits import position_limit
 from slalom.perturb import from_rows, whole
 
@@ -288,3 +290,28 @@ def test_position_tables_with_an_offset():
     module.embed_positions = Shifted(66, 4)
     assert position_limit(module) == 64
     assert position_limit(nn.Linear(2, 2)) is None
+
+
+def test_batches_on_a_cpu_grow_less_the_wider_the_module_is():
+    narrow, wide = (zoo.tiny("bert", hidden_size=width)[0] for width in (32, 128))
+    assert _most_tokens(narrow) == 4 * _most_tokens(wide)
+    assert _most_tokens(Bag()) == 2**27 // (64 * 768), "a width that is not told is taken as 768"
+
+
+def test_batches_elsewhere_grow_as_far_as_any():
+    for width in (24, 4096):
+        module = nn.Linear(2, 2, device="meta")
+        module.config = SimpleNamespace(hidden_size=width)  # pyright: ignore
+        assert _most_tokens(module) == MOST_TOKENS
+    assert _most_tokens(Returning(None)) == MOST_TOKENS, "no parameters, no device"
+
+
+def test_batches_of_a_module_stop_growing_where_it_is_told():
+    pace = ModuleModel(*zoo.tiny("bert", hidden_size=480))._pace
+    for second in range(1, 9):  # ever faster batches
+        pace.saw(pace.tokens, pace.tokens / 2**second)
+    assert pace.tokens == BATCH_TOKENS
+    pace = ModuleModel(*zoo.tiny("bert", hidden_size=120))._pace
+    for second in range(1, 9):
+        pace.saw(pace.tokens, pace.tokens / 2**second)
+    assert pace.tokens == 4 * BATCH_TOKENS

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from slalom.errors import InputError
 from slalom.evaluate._ranks import correlation
-from slalom.evaluate.label_counts import LabelCounts
 from slalom.evaluate.protocol import Case, NotApplicable
 from slalom.explanation import Explanation
+from slalom.models.label_counts import LabelCounts
 from slalom.tokens import FloatArray, Tokens
 
 NEEDS = "label counts"
@@ -34,7 +35,10 @@ def measure(case: Case) -> dict[str, float]:
 def naive_bayes_agreement(explanation: Explanation, corpus: LabelCounts) -> dict[str, float]:
     """Rank correlations with the Naive Bayes weights of the explained label, over the text's token types."""
     tokens = explanation.tokens
-    weights = corpus.weights(tokens, explanation.labels.index(explanation.target))
+    try:
+        weights = corpus.weights(tokens, explanation.labels.index(explanation.target))
+    except InputError as error:
+        raise NotApplicable(str(error)) from error
     told = {name: of_types(tokens, scores) for name, scores in explanation.scores.items()}
     result = {
         "spearman": correlation(told[explanation.ranking], weights, "spearman"),

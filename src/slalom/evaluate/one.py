@@ -21,6 +21,7 @@ from slalom.evaluate.shorten import shorten
 from slalom.evaluate.variants import Variant
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
+from slalom.models.label_counts import LabelCounts
 
 _GRID = np.linspace(0.05, 1.0, 20)
 """Shares of kept tokens at which curves of texts of different lengths are averaged."""
@@ -41,10 +42,8 @@ class Plan:
     call: Mapping[str, Any]
     """What all methods are called with, unless a variant says otherwise: target, budget, seed."""
     cut: int
-    corpus: Any = field(default=None, repr=False)
-    """Counts of tokens by label, for the protocols that need them."""
-    pairs: tuple[tuple[Any, Any], ...] = field(default=(), repr=False)
-    """Texts and labels, for the methods that need them."""
+    corpus: LabelCounts | None = field(default=None, repr=False)
+    """Counts of tokens by label, for the methods and protocols that need them."""
 
 
 class Desk:
@@ -84,8 +83,8 @@ class Desk:
 
     def _again(self, variant: Variant, **more: Any) -> Callable[..., Explanation]:
         call = {**self.plan.call, **variant.call, **more}
-        if self.plan.pairs and "data" in explainers.options(variant.method):
-            call.setdefault("data", self.plan.pairs)
+        if self.plan.corpus is not None and "data" in explainers.options(variant.method):
+            call.setdefault("data", self.plan.corpus)
         return again(self.explainer, self.document, method=variant.method, **call)
 
 

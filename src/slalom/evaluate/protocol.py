@@ -10,11 +10,11 @@ from slalom.data.document import Document
 from slalom.errors import SlalomError
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
+from slalom.models.label_counts import LabelCounts
 from slalom.surrogate import Slalom
 
 if TYPE_CHECKING:
     from slalom.api import Explainer
-    from slalom.evaluate.label_counts import LabelCounts
 
 Needs = Literal["nothing", "rationale", "label counts", "planted", "repeats", "weights"]
 """What a protocol needs beside a text, its model and an explanation.

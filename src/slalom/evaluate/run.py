@@ -9,16 +9,17 @@ from typing import Any, Literal
 import numpy as np
 
 from slalom import evaluate as package
+from slalom import explainers
 from slalom.api import Explainer, Order
 from slalom.data.document import Document
 from slalom.errors import InputError
 from slalom.evaluate import identity, variants
-from slalom.evaluate.label_counts import label_counts
 from slalom.evaluate.one import Plan
 from slalom.evaluate.pool import run_all
 from slalom.evaluate.results import Finished, Results, check_pyarrow
 from slalom.evaluate.store import Store
 from slalom.evaluate.variants import Variant
+from slalom.models.label_counts import label_counts
 from slalom.models.target import choose_target
 
 Progress = Callable[[int, int, str], None]
@@ -49,7 +50,7 @@ def evaluate(
     methods: names with options, `"lime:budget=500"`, `"slalom:score=importance"`; by default all that the
     model allows. protocols: likewise; by default those that apply and do not explain texts again.
     out: a directory. Finished documents stay in it whatever happens; the same call continues there.
-    cut: texts are cut to this many tokens. corpus: labelled documents, for agreement with Naive Bayes.
+    cut: texts are cut to this many tokens. corpus: labelled documents, for Naive Bayes and agreement with it.
     source: what the documents are called. workers: processes that share the documents.
 
     What a method or a protocol cannot do becomes a row that says why; the run goes on.
@@ -125,17 +126,15 @@ def _plan(
         _orderly(variant, call)
     if call["target"] is not None and model.labels:
         choose_target(model, call["target"], np.zeros(len(model.labels)))
+    counts = label_counts(model, corpus) if corpus is not None and _counted(chosen, judges) else None
+    return Plan(chosen, judges, dict(call), cut, counts)
+
+
+def _counted(chosen: Iterable[Variant], judges: Iterable[str]) -> bool:
+    """Whether a method or a protocol asks how often tokens stand in texts of every label."""
     known = package.protocols()
-    counted = any(known[name].needs == "label counts" for name in judges)
-    return Plan(
-        chosen,
-        judges,
-        dict(call),
-        cut,
-        corpus=label_counts(model, corpus) if counted and corpus is not None else None,
-        pairs=tuple(
-            (document.text, document.label) for document in corpus or () if document.label is not None
-        ),
+    return any(known[name].needs == "label counts" for name in judges) or any(
+        "data" in explainers.options(variant.method) and "data" not in variant.call for variant in chosen
     )
 
 

@@ -1,29 +1,27 @@
 """Naive Bayes: how much more often a token stands in texts of the label than in others.
 
 It explains the data, not the model: w(τ) = log((c⁺ + smoothing) / (c⁻ + smoothing)), with the counts of the
-token in labelled texts of the target and in all others. `data` is a list of (text, label) pairs, or the
-path of a file with the columns `text` and `label`, or the name of a data set (docs/data.md).
+token in labelled texts of the target and in as many others (`slalom.models.label_counts`). `data` is a list
+of (text, label) pairs, or the path of a file with the columns `text` and `label`, or the name of a data set
+(docs/data.md), or what was counted in one of them already.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
-from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
-from slalom.data import read, splits
-from slalom.errors import InputError, SlalomWarning
+from slalom.data import Document, read, splits
+from slalom.errors import InputError
 from slalom.explainers._common import Budget, choose, finish
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
+from slalom.models.label_counts import SMOOTHING, LabelCounts, label_counts
+from slalom.models.protocol import Model
 from slalom.models.target import Target
-from slalom.tokens import Tokens
 
 NEEDS = "labelled data"
 
@@ -39,8 +37,8 @@ def explain(
     *,
     budget: Budget = "auto",
     seed: int = 0,
-    data: Iterable[tuple[str, str | int]] | str | Path | None = None,
-    smoothing: float = 20.0,
+    data: Iterable[tuple[str, str | int]] | LabelCounts | str | Path | None = None,
+    smoothing: float = SMOOTHING,
     granularity: Literal["types"] = "types",
 ) -> Explanation:
     """One weight for every token type, from class-wise counts with multiplicity (maths 6)."""
@@ -49,63 +47,48 @@ def explain(
         raise InputError(_NO_DATA)
     if not (isinstance(smoothing, int | float) and 0 < smoothing < math.inf):
         raise InputError(f"smoothing must be a positive number; got {smoothing!r}")
-    pairs = _read(data) if isinstance(data, str | Path) else data if isinstance(data, tuple) else tuple(data)
-    own, other = _counts(ask, target, pairs)
-    weights = [math.log((own[key] + smoothing) / (other[key] + smoothing)) for key in _keys(ask, ask.tokens)]
+    counts = _own(ask.model, data) if isinstance(data, LabelCounts) else _counted(ask.model, data)
+    weights = counts.weights(ask.tokens, target.index, smoothing)
     source = str(data) if isinstance(data, str | Path) else "given"
     return finish(
         ask,
         target,
         "naive_bayes",
-        {"attribution": np.array(weights)},
-        settings={"data": f"{source}: {len(pairs)} texts", "smoothing": float(smoothing)},
+        {"attribution": weights[ask.tokens.inverse]},
+        settings={"data": f"{source}: {sum(counts.texts)} texts", "smoothing": float(smoothing)},
     )
 
 
-def _keys(ask: Ask, tokens: Tokens) -> list[Hashable]:
-    """What makes two tokens of different texts the same: the model's ids, or the words where it has none."""
-    return list(tokens.strings if getattr(ask.model, "tokenizer", None) is None else tokens.pieces)
-
-
-def _counts(ask: Ask, target: Target, pairs: Sequence[Any]) -> tuple[Counter[Hashable], Counter[Hashable]]:
-    """How often every token stands in the texts of the target, and in the others."""
-    by_label, texts = _by_label(ask, target, pairs)
-    own, other = by_label[target.index], Counter[Hashable]()
-    for index, found in by_label.items():
-        if index != target.index:
-            other.update(found)
-    with_target = texts[target.index]
-    if not 0 < with_target < len(pairs):
+def _own(model: Model, counts: LabelCounts) -> LabelCounts:
+    if not counts.fits(model):
         raise InputError(
-            f"'naive_bayes' needs texts of {target.label!r} and of other labels; "
-            f"the data has {with_target} and {len(pairs) - with_target}"
+            f"data was counted for another model, with the labels {', '.join(counts.labels)}; the labels of "
+            f"this one are {', '.join(model.labels)}: count with label_counts(explainer.model, documents)"
         )
-    return own, other
+    return counts
 
 
-Counted = tuple[dict[int, Counter[Hashable]], Counter[int]]
-_LAST: WeakKeyDictionary[Any, tuple[Sequence[Any], bool, Counted]] = WeakKeyDictionary()
+class _Counted(NamedTuple):
+    data: Any
+    pairs: tuple[tuple[Any, Any], ...]
+    counts: LabelCounts
+
+
+_LAST: WeakKeyDictionary[Model, _Counted] = WeakKeyDictionary()
 """For every model what was counted last: a list of texts is explained with the same data again and again."""
 
 
-def _by_label(ask: Ask, target: Target, pairs: Sequence[Any]) -> Counted:
-    """For every label how often every token stands in its texts, and how many texts it has."""
-    by_word = len(ask.tokens.joined()) == len(ask.tokens)
-    last = _LAST.get(ask.model)
-    if last is not None and last[0] is pairs and last[1] == by_word:
-        return last[2]
-    counts: dict[int, Counter[Hashable]] = {index: Counter() for index in range(len(target.labels))}
-    texts: Counter[int] = Counter()
-    for place, pair in enumerate(pairs):
-        text, label = _pair(pair, place)
-        index = _index(label, target, place)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SlalomWarning)  # texts beyond the model's limit are cut here too
-            tokens = ask.model.tokenize(text)
-        counts[index].update(_keys(ask, tokens.joined() if by_word else tokens))
-        texts[index] += 1
-    _LAST[ask.model] = (pairs, by_word, (counts, texts))
-    return counts, texts
+def _counted(model: Model, data: Iterable[Any] | str | Path) -> LabelCounts:
+    """The counts in labelled texts, which are not counted anew for the next text."""
+    last = _LAST.get(model)
+    if last is not None and last.data is data and isinstance(data, Iterator):
+        return last.counts  # it has nothing more to give
+    given = _read(data) if isinstance(data, str | Path) else data
+    pairs = tuple(_pair(pair, place) for place, pair in enumerate(given))
+    if last is None or last.pairs != pairs:
+        counts = label_counts(model, (_document(model, *pair, place) for place, pair in enumerate(pairs)))
+        last = _LAST[model] = _Counted(data, pairs, counts)
+    return last.counts
 
 
 def _pair(pair: Any, place: int) -> tuple[Any, Any]:
@@ -114,15 +97,18 @@ def _pair(pair: Any, place: int) -> tuple[Any, Any]:
     return pair[0], pair[1]
 
 
-def _index(label: Any, target: Target, place: int) -> int:
-    names = [name.lower() for name in target.labels]
+def _document(model: Model, text: Any, label: Any, place: int) -> Document:
+    return Document(text, _index(label, model.labels, place), str(place))
+
+
+def _index(label: Any, labels: Sequence[str], place: int) -> int:
+    names = [name.lower() for name in labels]
     if str(label).lower() in names:
         return names.index(str(label).lower())
     if str(label).isdecimal() and int(label) < len(names):
         return int(label)
     raise InputError(
-        f"entry {place} of the data has the label {label!r}; "
-        f"the model's labels are {', '.join(target.labels)}"
+        f"entry {place} of the data has the label {label!r}; the model's labels are {', '.join(labels)}"
     )
 
 

@@ -146,7 +146,7 @@ def _most_tokens(module: nn.Module) -> int:
     if device is None or device.type != "cpu":
         return MOST_TOKENS
     width = getattr(getattr(module, "config", None), "hidden_size", None) or 768
-    return _CPU_BYTES // (_PER_UNIT * int(width))
+    return min(MOST_TOKENS, _CPU_BYTES // (_PER_UNIT * int(width)))
 
 
 def _name(module: nn.Module) -> str:
