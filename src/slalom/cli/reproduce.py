@@ -31,7 +31,12 @@ def reproduce(
         bool, o.option(WORK, "--full/--quick", help="At full size, or small enough for minutes (default).")
     ] = False,
     seed: o.Seed = 0,
-    fresh: Annotated[bool, o.option(WORK, "--fresh", help="Repeat what is finished already.")] = False,
+    fresh: Annotated[
+        bool,
+        o.option(
+            WORK, "--fresh", help="Repeat what is finished already; nothing else may be writing to --out."
+        ),
+    ] = False,
     data_dir: Annotated[
         Path | None,
         o.option(DATA, "--data-dir", metavar="DIR", help="Where named data sets lie; or set SLALOM_DATA."),

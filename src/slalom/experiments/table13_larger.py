@@ -1,6 +1,7 @@
 """Table 13 (F.8): human attention predicted from explanations of a language model and of a Mamba classifier.
 
-The paper has BLOOM-7B and Mamba-2.8B; here stand SmolLM2-135M, prompted, and a small Mamba trained here.
+The paper has BLOOM-7B and Mamba-2.8B; here stand SmolLM2-135M, prompted, and a small Mamba trained here on
+the phrases of SST-2: its scan goes from token to token in Python, so that reviews would take hours.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CLAIM = (
     "SLALOM's values and linearised scores predict human attention also for larger models and for Mamba, "
     "which is no transformer"
 )
-NEEDS = {"data": ("yelp_hat", "yelp"), "packages": ("accelerate", "pyarrow", "sklearn")}
+NEEDS = {"data": ("yelp_hat", "yelp", "sst2"), "packages": ("accelerate", "pyarrow", "sklearn")}
 
 PAPER = {
     "BLOOM-7B": {"values": (0.69, 0.01), "importances": (0.71, 0.02), "lin. SLALOM": (0.70, 0.02)},
@@ -56,8 +57,8 @@ class Size:
 
 
 SIZES = {
-    "quick": Size(1, 64, 2000, 2.0, 40, 3e-3, 16, 500, 96, 4, 200),
-    "full": Size(1, 64, 5000, 3.0, 48, 3e-3, 60, 1000, 128, 12, 300),
+    "quick": Size(1, 64, 20_000, 1.0, 97, 3e-3, 16, 500, 96, 4, 200),
+    "full": Size(1, 64, 40_000, 1.0, 97, 3e-3, 60, 1000, 96, 12, 300),
 }
 
 
@@ -96,7 +97,8 @@ def analyse(rows: Sequence[Row]) -> str:
         )
     return (
         "the models are far smaller than the paper's (135 million parameters beside 7 billion, and a Mamba "
-        f"trained in a minute); how far their scores are from chance: {'; '.join(told)}"
+        f"trained in minutes on phrases of films, not on reviews of restaurants; its accuracy is that on "
+        f"Yelp); how far their scores are from chance: {'; '.join(told)}"
     )
 
 
@@ -121,10 +123,10 @@ def _classifiers(settings: Settings, size: Size) -> Iterator[tuple[real.Classifi
     from slalom.training import Network
 
     settings.say("training the Mamba classifier")
-    network = Network("mamba", layers=size.layers, width=size.width)
+    network = Network("mamba", layers=size.layers, width=size.width, vocabulary=4000)
     recipe = {"epochs": size.epochs, "limit": size.texts, "length": size.length, "rate": size.rate}
-    mamba, right = real.trained_on(settings, "yelp", network, **recipe)
-    title = f"Mamba, {size.layers} layers, width {size.width}"
+    mamba, right = real.trained_on(settings, "sst2", network, test="yelp", **recipe)
+    title = f"Mamba, {size.layers} layers, width {size.width}, trained on SST-2"
     yield real.Classifier(title, "Mamba-2.8B", mamba, accuracy=right), size.documents, size.budget
     if _missing() is None:
         settings.say("loading SmolLM2-135M")

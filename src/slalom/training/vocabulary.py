@@ -21,13 +21,16 @@ _DECODER = ("<|endoftext|>", "<|pad|>")
 def train_tokenizer(
     documents: Iterable[Document], architecture: str, size: int, length: int
 ) -> PreTrainedTokenizerFast:
-    """WordPiece in lower case for BERT and DistilBERT, byte-level BPE for the others."""
+    """WordPiece in lower case for BERT and DistilBERT, byte-level BPE for the others.
+
+    Mamba reads its memory through the last token; an end token closes its texts, so that it never differs.
+    """
     texts = _texts(documents)
     if architecture in ("bert", "distilbert"):
         return _bert(texts, size, length, types=architecture == "bert")
     if architecture == "roberta":
         return _roberta(texts, size, length)
-    return _decoder(texts, size, length)
+    return _decoder(texts, size, length, closed=architecture == "mamba")
 
 
 def _texts(documents: Iterable[Document]) -> Iterator[str]:
@@ -108,10 +111,16 @@ def _roberta(texts: Iterator[str], size: int, length: int) -> PreTrainedTokenize
     )
 
 
-def _decoder(texts: Iterator[str], size: int, length: int) -> PreTrainedTokenizerFast:
+def _decoder(texts: Iterator[str], size: int, length: int, closed: bool) -> PreTrainedTokenizerFast:
     tokenizer = _byte_level(texts, size, _DECODER)
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
     end, padding = _DECODER
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    if closed:
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"$A {end}",
+            pair=f"$A {end} $B {end}",
+            special_tokens=[(end, tokenizer.token_to_id(end))],
+        )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=end,
