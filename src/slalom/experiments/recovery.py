@@ -70,8 +70,8 @@ class Size:
 
 
 SIZES = {
-    "quick": Size(10, 10, 120_000, (500, 5000), 1, 64, ("distilbert", "bert", "gpt2"), (1, 2), 1),
-    "full": Size(10, 10, 120_000, (500, 5000), 1, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6, 12), 2),
+    "quick": Size(10, 10, 40_000, (500, 5000), 3, 64, ("distilbert", "bert", "gpt2"), (1, 2), 1),
+    "full": Size(10, 10, 40_000, (500, 5000), 3, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6, 12), 2),
 }
 
 _Place = tuple[str, int, int]
