@@ -232,7 +232,7 @@ def test_the_report_is_in_the_papers_order_and_analyses_the_rows(tmp_path: Path)
     text = write_report(tmp_path).read_text()
     assert text.index("## toy_other") < text.index("## toy_sum")  # Fig. 2 stands before Fig. 10
     assert "Analysis: of 2 numbers each is 1." in text
-    assert "3 experiments in 0 minutes: 1 failed, 2 holds." in text
+    assert "3 experiments in 0 minutes; holds: 2, failed: 1." in text
 
 
 def test_the_command_prints_one_summary_and_tells_failures(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_the_command_prints_one_summary_and_tells_failures(tmp_path: Path) -> No
     assert "holds" in fine.stdout
     assert "not run" in fine.stdout
     assert "needs the data set yelp_hat" in " ".join(fine.stdout.split())
-    assert "1 holds, 1 not run" in fine.stdout
+    assert "not run: 1, holds: 1" in fine.stdout
     assert run(app, ["reproduce", "toy_broken", "--out", out]).exit_code == 1
     assert "toy_sum" in run(app, ["reproduce", "list"]).stdout
     written = run(app, ["reproduce", "report", out, "--write", str(tmp_path / "r.md")])

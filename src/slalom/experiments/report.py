@@ -61,7 +61,7 @@ def markdown(reports: Sequence[Report], documents: Sequence[dict[str, Any]], pic
 def tally(reports: Sequence[Report]) -> str:
     """How many reports have each verdict."""
     found = Counter(report.verdict for report in reports)
-    return ", ".join(f"{number} {verdict}" for verdict, number in sorted(found.items()))
+    return ", ".join(f"{verdict}: {number}" for verdict, number in sorted(found.items(), reverse=True))
 
 
 def _place(report: Report) -> tuple[str, list[tuple[int, str]]]:
@@ -73,7 +73,7 @@ def _place(report: Report) -> tuple[str, list[tuple[int, str]]]:
 
 def _counted(reports: Sequence[Report]) -> str:
     minutes = sum(report.seconds for report in reports) / 60
-    return f"{len(reports)} experiments in {minutes:.0f} minutes: {tally(reports)}."
+    return f"{len(reports)} experiments in {minutes:.0f} minutes; {tally(reports)}."
 
 
 def _summary(reports: Sequence[Report]) -> str:
