@@ -273,6 +273,8 @@ def test_lime_plots(settings: Settings) -> None:
         measure = "relative error to the exact limit"
         [error] = select(outcome.rows, measure, form=attention_lime.LIMIT, words=words)
         assert error > 0.01  # the published limit is one for many words
+    [own] = select(outcome.rows, "relative error", form=attention_lime.LIMIT, bandwidth=attention_lime.LARGE)
+    assert f"errs by {own:.0%}" in attention_lime.analyse(outcome.rows)
 
 
 def test_lime_verdict(settings: Settings) -> None:
@@ -299,6 +301,7 @@ def test_error(settings: Settings) -> None:
             for form in (attention_error.FACTOR, attention_lime.PAPERS)
         )
         assert fitted <= whole
+        assert f"{fitted:.1%}" in attention_error.analyse(outcome.rows) or model == attention_error.RANDOM
 
 
 @pytest.mark.parametrize(("gap", "wanted"), [(0.4, False), (-0.4, True), (0.01, None)])
