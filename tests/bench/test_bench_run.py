@@ -12,9 +12,10 @@ import pandas
 import pytest
 from typer.testing import CliRunner
 
-from slalom.bench import PARTS, Settings, peers
+from slalom.bench import PARTS, Settings, equal_quality, peers
 from slalom.bench.report import markdown
 from slalom.bench.run import run
+from slalom.bench.setup import Bench
 from slalom.cli import app
 from slalom.errors import InputError, SlalomError
 from zoo import SENTENCES, tiny
@@ -101,6 +102,16 @@ def test_ratios_follow_from_the_seconds_beside_them(finished: tuple[dict[str, An
     rows = finished[0]["parts"]["memory"]["rows"]
     assert finished[0]["parts"]["memory"]["goals"][0]["ratio"]["median"] == rows[1]["peak"] / rows[0]["peak"]
     assert rows[0]["peak"] >= rows[0]["loaded"] > 10
+
+
+def test_equal_quality_times_every_engine_and_ranks_with_the_default(model: str) -> None:
+    settings = Settings(model=model, **{**TINY, "engines": ("eager", "lean"), "repeats": 2})
+    bench = Bench(settings, SENTENCES)
+    found = equal_quality._ours(bench, bench.working(), SENTENCES[0], 10)
+    assert list(found["seconds"]) == ["eager", "lean"]
+    assert min(found["seconds"].values()) > 0
+    alone = equal_quality._ours(bench, {"eager": bench.explainer}, SENTENCES[0], 10)
+    assert found["aopc"] == pytest.approx(alone["aopc"], abs=1e-6)
 
 
 def test_peers_that_cannot_be_measured_say_why(finished: tuple[dict[str, Any], Path]) -> None:

@@ -233,6 +233,12 @@ def test_the_report_is_in_the_papers_order_and_analyses_the_rows(tmp_path: Path)
     assert text.index("## toy_other") < text.index("## toy_sum")  # Fig. 2 stands before Fig. 10
     assert "Analysis: of 2 numbers each is 1." in text
     assert "3 experiments in 0 minutes; holds: 2, failed: 1." in text
+    assert "--encoder" not in text
+
+
+def test_the_report_names_an_encoder_that_was_given(tmp_path: Path) -> None:
+    reproduce(["toy_sum"], tmp_path, Settings("full", encoder=tmp_path / "mine"))
+    assert "--full --data-dir DIR --encoder ENCODER --out OUT" in write_report(tmp_path).read_text()
 
 
 def test_the_command_prints_one_summary_and_tells_failures(tmp_path: Path) -> None:

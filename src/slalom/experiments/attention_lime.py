@@ -122,8 +122,8 @@ def analyse(rows: Sequence[Row]) -> str:
         f"{inside[LIMIT]:.0%} of it lies within the runs; the step from there to the factor 3/2 brings the "
         f"error to {far[PAPERS]:.0%} and the share to {inside[PAPERS]:.0%}. The mean field, which lets the "
         f"softmax's denominator change with the share of masked words, errs by {far[OURS]:.0%}. The "
-        "theorem is about a "
-        f"large bandwidth; with LIME's default the exact limit is {usual:.0%} away from the runs"
+        f"theorem is about a large bandwidth; with LIME's default the exact limit is {usual:.0%} away from "
+        "the runs"
     )
 
 
