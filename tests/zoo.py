@@ -6,6 +6,7 @@ import warnings
 from functools import cache
 from typing import Any
 
+import pytest
 import torch
 import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -248,3 +249,16 @@ def reference(module: Any, own: Any, *texts: str) -> Any:
     """What the model says when it is called the usual way, on one text or pair."""
     with torch.no_grad():
         return module(**own(*texts, return_tensors="pt")).logits[0].double().numpy()
+
+
+def tokenized(patch: pytest.MonkeyPatch, model: Any) -> list[str]:
+    """The texts that a model tokenizes from now on, as they come."""
+    read: list[str] = []
+    tokenize = model.tokenize
+
+    def noting(text: str, *more: Any) -> Any:
+        read.append(text)
+        return tokenize(text, *more)
+
+    patch.setattr(model, "tokenize", noting)
+    return read

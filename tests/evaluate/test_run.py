@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import zoo
 from slalom import Explainer
 from slalom.data import Document
 from slalom.errors import InputError
@@ -187,14 +188,7 @@ def test_protocols_that_explain_again_use_the_judged_score(explainer: Explainer,
 def test_a_corpus_serves_the_naive_bayes_method_and_protocol(
     explainer: Explainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    read: list[str] = []
-    tokenize = explainer.model.tokenize
-
-    def counting(text: str, *more: Any) -> Any:
-        read.append(text)
-        return tokenize(text, *more)
-
-    monkeypatch.setattr(explainer.model, "tokenize", counting)
+    read = zoo.tokenized(monkeypatch, explainer.model)
     corpus = [Document("w1 w2 w3", 0), Document("w20 w21 w3", 1), Document("w22", None)]
     results = evaluate(
         explainer,

@@ -19,7 +19,7 @@ from slalom.errors import InputError, MissingExtraError
 from slalom.explainers import load, methods, names, options
 from slalom.models.label_counts import label_counts
 from slalom.view.sentences import verdict
-from zoo import tiny
+from zoo import tiny, tokenized
 
 TEXT = "great food great service"
 DATA = [("great great food", "positive"), ("slow service", "negative"), ("food", 0), ("great", 1)]
@@ -119,14 +119,7 @@ def test_naive_bayes_counts_once_for_many_texts(
 ):
     data = [("great great food", 1), ("slow service", 0), ("food", 0)]
     (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in data))
-    read: list[str] = []
-    tokenize = explainer.model.tokenize
-
-    def counting(text: str, *more: Any) -> Any:
-        read.append(text)
-        return tokenize(text, *more)
-
-    monkeypatch.setattr(explainer.model, "tokenize", counting)
+    read = tokenized(monkeypatch, explainer.model)
     given = str(tmp_path / "a.csv") if kind == "file" else kind(data)
     texts = ["great", "slow food", "a service"]
     found = explainer(texts, method="naive_bayes", data=given, every_class=True)
