@@ -15,6 +15,7 @@ from slalom.bench.peers import PEERS, Question
 from slalom.bench.settings import Settings
 from slalom.errors import InputError, SlalomError, SlalomWarning
 from slalom.explanation import Explanation
+from slalom.models.around import Around
 from slalom.models.ask import Ask
 from slalom.models.frame import Sequences, assemble, joined
 from slalom.models.protocol import Model
@@ -142,31 +143,16 @@ class Bench:
         return joined([assemble(tokens, queries) for tokens, queries in recorder.questions])
 
 
-class _Recorder:
+class _Recorder(Around):
     """A model that notes what it is asked."""
 
     def __init__(self, model: Model):
-        self._model = model
+        super().__init__(model)
         self.questions: list[tuple[Tokens, Perturbations]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self._model.labels
-
-    @property
-    def activation(self) -> Any:
-        return self._model.activation
-
-    def tokenize(self, text: Any, explain: Any = "both") -> Tokens:
-        return self._model.tokenize(text, explain)
-
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         self.questions.append((tokens, perturbations))
-        return self._model.logits(tokens, perturbations)
+        return super().logits(tokens, perturbations)

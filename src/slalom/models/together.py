@@ -15,7 +15,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from slalom.models.protocol import Activation, Model, Text
+from slalom.models.around import Around
+from slalom.models.protocol import Model
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
 
@@ -61,26 +62,12 @@ class _Turn:
     """Nobody answers any more."""
 
 
-class _Shared:
+class _Shared(Around):
     """The model as one job sees it."""
 
     def __init__(self, model: Model, job: _Job, turn: _Turn):
-        self._model, self._job, self._turn = model, job, turn
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self._model.labels
-
-    @property
-    def activation(self) -> Activation:
-        return self._model.activation
-
-    def tokenize(self, text: Text, explain: Any = "both") -> Tokens:
-        return self._model.tokenize(text, explain)
+        super().__init__(model)
+        self._job, self._turn = job, turn
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)

@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from slalom.models.protocol import Activation, Model, Text
+from slalom.models.around import Around
+from slalom.models.protocol import Model, Text
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, IntArray, Tokens
 
@@ -57,37 +58,25 @@ class Watch:
             raise Stopped(self._why)
 
 
-class Watched:
+class Watched(Around):
     """A model that looks at the watch between batches, so that a long set of queries can be stopped too."""
 
     def __init__(self, model: Model, watch: Watch, lock: threading.Lock):
-        self._model = model
+        super().__init__(model)
         self._watch = watch
         self._lock = lock
         self._asked = 0
         self.tokenizer = getattr(model, "tokenizer", None)
 
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self._model.labels
-
-    @property
-    def activation(self) -> Activation:
-        return self._model.activation
-
     def tokenize(self, text: Text, explain: Literal["both", "first", "second"] = "both") -> Tokens:
         with self._lock:  # tokenizers are not made for several threads
-            return self._model.tokenize(text, explain)
+            return super().tokenize(text, explain)
 
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         answers = np.zeros((len(perturbations), len(self.labels)))
         for rows in _chunks(tokens, perturbations, max(CHUNK, 2 * getattr(self._model, "batch_tokens", 0))):
             self._watch.report(self._asked)
-            answers[rows] = self._model.logits(tokens, perturbations[rows])
+            answers[rows] = super().logits(tokens, perturbations[rows])
             self._asked += len(rows)
         self._watch.report(self._asked)
         return answers
