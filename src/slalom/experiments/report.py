@@ -50,7 +50,8 @@ def markdown(reports: Sequence[Report], documents: Sequence[dict[str, Any]], pic
         "and the analyses are computed from the rows. A cell is our mean ± its standard error over documents "
         "or runs, with the paper's number in brackets where the paper has one and our copy of its text kept "
         "it. A claim holds or does not hold where two standard errors tell; otherwise it is undecided.",
-        f"It is made anew by `slalom reproduce all --full --data-dir DIR{encoder} --out OUT`, then "
+        "It is made anew by `pip install 'slalom-xai[papers]'`, then "
+        f"`slalom reproduce all --full --data-dir DIR{encoder} --out OUT` and "
         "`slalom reproduce report OUT --write docs/reproduction.md`.",
         _counted(reports),
         _summary([report for report, _ in both]),

