@@ -61,7 +61,7 @@ _VOCABULARY = 4000
 """Tokens of the Mamba's tokenizer; with fewer rare ones there is less to learn by heart."""
 SIZES = {
     "quick": Size(1, 64, 20_000, 1.0, 97, 3e-3, 16, 500, 96, 4, 200),
-    "full": Size(1, 64, 40_000, 1.0, 97, 3e-3, 60, 1000, 96, 12, 300),
+    "full": Size(1, 64, 40_000, 1.0, 97, 3e-3, 60, 1000, 96, 30, 300),
 }
 
 
