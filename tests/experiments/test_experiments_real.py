@@ -17,6 +17,7 @@ from slalom.experiments import (
     fig10_human_map,
     fig11_review,
     real,
+    reviews,
     smollm,
     table2a_naive_bayes,
     table2b_human_attention,
@@ -172,14 +173,28 @@ def test_the_review_of_the_scatter_in_full(settings: Settings) -> None:
     consistent("fig11_review", outcome)
     [against] = select(outcome.rows, "important tokens against")
     assert against in select(scatter.rows, "important tokens against")
+    others, function = (select(scatter.rows, name) for name in (reviews.CONTENT, reviews.FUNCTION))
+    [gap] = [row for row in outcome.rows if row.measure == reviews.GAP]
+    assert (gap.ours, gap.n) == (pytest.approx(np.mean(np.subtract(others, function))), 2)
+    assert "in the review shown, over all 2 by" in fig11_review.analyse(outcome.rows)
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(0.3, True), (0.1, None), (-0.3, False)])
+def test_function_words_must_be_clearly_less_important(ours: float, verdict: bool | None) -> None:
+    where: dict[str, str | int] = {"model": "BERT", "tokens": 24}
+    rows = [Row(where, reviews.FOR, 3), Row(where, reviews.AGAINST, 2), Row(where, reviews.GAP, ours, 0.1, 5)]
+    assert fig11_review.judge(rows)[0] is verdict
+    assert fig11_review.judge([Row(where, reviews.FOR, 0), *rows[1:]])[0] is False
 
 
 def test_the_part_of_the_documents(settings: Settings) -> None:
     classifier = real.Classifier("part", "BERT", Explainer(), part=0.5)
     texts = real.documents(settings, "imdb", 4)
-    results = real.study(settings, classifier, texts, ("gradient",), ("deletion",), budget=10, cut=16)
+    methods = ("gradient", "slalom_sgd")
+    results = real.study(settings, classifier, texts, methods, ("deletion",), budget=80, cut=16)
     [row] = real.rows(results, classifier, "deletion", {"Grad": ("gradient", "aopc")})
     assert row.n == 2
+    assert set(results.values("deletion", "aopc")) == {"gradient", "slalom_sgd:budget=40"}
 
 
 def test_differences_are_weighed() -> None:

@@ -8,7 +8,16 @@ from typing import Any
 
 from slalom.experiments import figures, real, reviews
 from slalom.experiments.fig5_scatter import SIZES, Size, explanations, two_sided
-from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, conclude, distinct
+from slalom.experiments.outcome import (
+    Judgement,
+    Outcome,
+    Row,
+    Settings,
+    all_of,
+    conclude,
+    decide,
+    distinct,
+)
 from slalom.explanation import Explanation
 
 TITLE = "SLALOM paper, Fig. 11 (F.4)"
@@ -18,36 +27,60 @@ CLAIM = (
 )
 NEEDS = {"data": ("imdb",), "packages": ("matplotlib",)}
 
-__all__ = ["CLAIM", "NEEDS", "SIZES", "TITLE", "judge", "run"]
+__all__ = ["CLAIM", "NEEDS", "SIZES", "TITLE", "analyse", "judge", "run"]
 
 _KINDS = ("BERT", "GPT-2")
 
 
 def run(settings: Settings, size: Size | None = None) -> Outcome:
-    """Choose the review as Fig. 5 does; explain it for BERT and for GPT-2."""
+    """Choose the review as Fig. 5 does; explain it, and the others beside it, for BERT and for GPT-2."""
     size = size or SIZES[settings.mode]
-    models = list(real.classifiers(settings, "imdb"))
-    text, first = max(explanations(settings, models[0], size), key=lambda one: two_sided(one[1]))
-    explained = {models[0].title: first}
-    for model in models[1:]:
+    explained: dict[str, list[Explanation]] = {}
+    for model in real.classifiers(settings, "imdb"):
         if model.like in _KINDS:
-            explained[model.title] = model.explainer(text.text, seed=settings.seed)
-    rows = [row for title, one in explained.items() for row in reviews.rows(one, {"model": title})]
-    figure = figures.save(_figure(explained), settings)
+            explained[model.title] = [one for _, one in explanations(settings, model, size)]
+    first = next(iter(explained.values()))
+    chosen = max(range(len(first)), key=lambda place: two_sided(first[place]))
+    rows: list[Row] = []
+    for title, every in explained.items():
+        mine = reviews.rows(every[chosen], {"model": title})
+        rows += [*mine, reviews.gap(every, mine[0].where)]
+    figure = figures.save(_figure({title: every[chosen] for title, every in explained.items()}), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
+def analyse(rows: Sequence[Row]) -> str:
+    """What the one review shows beside all of them."""
+    told = []
+    for model in distinct(rows, "model"):
+        one = "less" if reviews.lower(rows, model=model) else "not less"
+        told.append(f"{model}: function words are {one} important in the review shown, {_told(rows, model)}")
+    return "; ".join(told)
+
+
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Both parts must hold for every model."""
+    """For every model: both signs in the review, and lower importances over all reviews by two errors."""
     models = distinct(rows, "model")
     both = [reviews.both_signs(rows, model=model) for model in models]
-    lower = [held for model in models if (held := reviews.lower(rows, model=model)) is not None]
+    lower = [decide(_gap(rows, model)) for model in models]
     sentence = (
-        f"the most important quarter of the tokens speaks for and against the label for {sum(both)} of "
-        f"{len(models)} models; function words are less important than the others for {sum(lower)} of "
-        f"{len(lower)}"
+        f"the most important quarter of the review's tokens speaks for and against the label for {sum(both)} "
+        f"of {len(models)} models; function words are less important than the others by two standard errors "
+        f"over the reviews for {lower.count(True)} of {len(models)}, more important for {lower.count(False)}"
     )
-    return (all(both) and all(lower)) if lower else None, sentence
+    return all_of([*both, *lower]), sentence
+
+
+def _gap(rows: Sequence[Row], model: str) -> Row:
+    return next(row for row in rows if row.measure == reviews.GAP and row.where["model"] == model)
+
+
+def _told(rows: Sequence[Row], model: str) -> str:
+    row = _gap(rows, model)
+    if row.ours is None:
+        return "and no other has any"
+    error = "" if row.error is None else f" ± {row.error:.2f}"
+    return f"over all {row.n} by {row.ours:.2f}{error}"
 
 
 def _figure(explained: dict[str, Explanation]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from slalom.experiments.outcome import Row, select
+from slalom.experiments.outcome import Row, mean_row, select
 from slalom.explanation import Explanation
 
 FUNCTION_WORDS = (
@@ -16,6 +16,7 @@ FUNCTION_WORDS = (
 )
 FOR, AGAINST = "important tokens for", "important tokens against"
 CONTENT, FUNCTION = "importance of other words", "importance of function words"
+GAP = "other words over function words, all reviews"
 
 
 def function_words(explanation: Explanation) -> Any:
@@ -54,3 +55,13 @@ def lower(found: Sequence[Row], **where: str | int) -> bool | None:
     """Whether function words are less important than the others; None where there are none."""
     pair = select(found, FUNCTION, **where) + select(found, CONTENT, **where)
     return pair[0] < pair[1] if len(pair) == 2 else None
+
+
+def gap(explained: Sequence[Explanation], where: Mapping[str, str | int]) -> Row:
+    """By how much function words are less important than the others, over the reviews that have both."""
+    gaps = []
+    for one in explained:
+        words = function_words(one)
+        if 0 < words.sum() < len(words):
+            gaps.append(float(one.importances[~words].mean() - one.importances[words].mean()))
+    return mean_row(where, GAP, gaps)
