@@ -46,6 +46,7 @@ _OVER = " over "
 _READ, _SECONDS = "tokens read, ", "seconds, "
 """Before the column, in the measure of what its explanations cost."""
 
+FAST = "this library, fast"
 METHODS: Mapping[str, str] = {
     "values": "slalom_sgd:score=value",
     "importances": "slalom_sgd:score=importance",
@@ -55,8 +56,11 @@ METHODS: Mapping[str, str] = {
     "IG": "integrated_gradients",
     "Grad": "gradient",
     "this library": "slalom",
+    FAST: "slalom:effort=fast",
 }
-"""The paper's columns, and the default of this library beside them."""
+"""The paper's columns, and this library: its default, and as many short queries as the paper has."""
+_SAMPLED = ("slalom_sgd", "lime", "kernel_shap", "slalom:effort=fast")
+"""The methods that are given a budget."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +177,7 @@ def study(
 
     texts = list(texts)[: max(1, round(classifier.part * len(texts)))]
     budget = max(1, round(classifier.part * budget))
-    sampled = ("slalom_sgd", "lime", "kernel_shap")
-    specs = [_with_budget(spec, budget) if spec.partition(":")[0] in sampled else spec for spec in methods]
+    specs = [_with_budget(spec, budget) if spec.startswith(_SAMPLED) else spec for spec in methods]
     call: dict[str, Any] = {"methods": specs, "protocols": list(protocols), "seed": settings.seed, "cut": cut}
     told = {**call, "model": classifier.title, "texts": [document.id for document in texts]}
     told["labelled"] = None if labelled is None else len(labelled)
@@ -189,6 +192,12 @@ def study(
         return evaluate(
             classifier.explainer, texts, out=out, corpus=labelled, source=key, progress=progress, **call
         )
+
+
+def joined(one: Results, other: Results) -> Results:
+    """Two evaluations of the same documents as one."""
+    settings = {**one.settings, "methods": [*one.methods, *other.methods]}
+    return Results(settings, (*one.finished, *other.finished))
 
 
 def _with_budget(spec: str, budget: int) -> str:
@@ -240,8 +249,10 @@ def costs(results: Results, classifier: Classifier) -> list[Row]:
     """How many tokens a model reads for an explanation, and its seconds, on average over documents."""
     where: dict[str, str | int] = {"model": classifier.title, "beside": classifier.like}
     found = []
-    for column in ("lin. SLALOM", "LIME", "this library"):
+    for column in ("lin. SLALOM", "LIME", "this library", FAST):
         own = [spent for spent in results.spent if _same(spent.method, METHODS[column])]
+        if not own:
+            continue
         found.append(mean_row(where, f"{_READ}{column}", [spent.tokens for spent in own]))
         found.append(mean_row(where, f"{_SECONDS}{column}", [spent.seconds for spent in own]))
     return found
