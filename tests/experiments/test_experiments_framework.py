@@ -233,7 +233,7 @@ def test_the_report_is_in_the_papers_order_and_analyses_the_rows(tmp_path: Path)
     assert text.index("## toy_other") < text.index("## toy_sum")  # Fig. 2 stands before Fig. 10
     assert "Analysis: of 2 numbers each is 1." in text
     assert "3 experiments in 0 minutes" in text
-    assert "cache; holds: 2, failed: 1." in text
+    assert "before; holds: 2, failed: 1." in text
     assert "--encoder" not in text
 
 

@@ -111,6 +111,7 @@ def test_deletion_and_insertion_share_their_explanations(settings: Settings) -> 
     read = by_measure(deletion)["tokens read, lin. SLALOM"].ours
     assert read is not None
     assert 40 <= read <= 40 * 3 * 2  # sequences of up to three tokens, and the special ones
+    assert not [row for row in insertion.rows if "tokens read" in row.measure]
     assert f"lin. SLALOM {read:,.0f} tokens read and" in table2c_deletion.analyse(deletion.rows)
     assert not [row for row in real.shown(deletion.rows) if "tokens read" in row.measure]
     fast, sgd = (by_measure(deletion)[name].ours or 0 for name in (real.FAST, "lin. SLALOM"))
@@ -210,9 +211,13 @@ def test_differences_are_weighed() -> None:
         return Row({"model": model}, "x over y", gap, 0.01, 10)
 
     told = real.weigh([row("a", 0.05), row("b", -0.05), row("c", 0.01)])
-    assert "clear gains: x over y (a)" in told
-    assert "clear losses: x over y (b)" in told
-    assert "x over y (c), about 40" in told  # half the standard error needs four times the documents
+    # half the standard error needs four times the documents
+    open_ = "open for c (about 40 documents would tell)"
+    assert told == f"x over y: clearly better for a; clearly worse for b; {open_}"
+    assert real.weigh([row("a", 0.0)], threshold=-0.03) == "x over y: clearly on par for a"
+    assert (
+        real.weigh([row("a", -0.06)], threshold=-0.03) == "x over y: clearly behind by more than 0.03 for a"
+    )
 
 
 def test_full_mode_trains_the_papers_three_and_takes_a_classifier(

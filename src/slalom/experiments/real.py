@@ -310,18 +310,22 @@ def tell(place: str, found: Sequence[Row]) -> str:
 
 
 def weigh(rows: Sequence[Row], key: str = "model", threshold: float = 0.0) -> str:
-    """What the differences allow to say: which are clear, and how many documents the others would take."""
-    clear: dict[bool, list[str]] = {True: [], False: []}
-    open_ = []
-    for place, found in gaps(rows, key).items():
-        for row in found:
-            verdict, name = decide(row, threshold), f"{row.measure} ({place})"
-            if verdict is None:
-                open_.append(f"{name}, about {_needed(row, threshold)}")
-            else:
-                clear[verdict].append(name)
-    parts = {"clear gains": clear[True], "clear losses": clear[False], "open, with documents needed": open_}
-    return "; ".join(f"{what}: {', '.join(found)}" for what, found in parts.items() if found)
+    """What the differences allow to say: where they are clear, and how many documents others would take.
+
+    `threshold` is the difference that counts as none, below zero where being on par is enough.
+    """
+    better, worse = ("better", "worse") if not threshold else ("on par", f"behind by more than {-threshold}")
+    found: dict[str, dict[str, list[str]]] = {}
+    for place, differences in gaps(rows, key).items():
+        for row in differences:
+            verdict = decide(row, threshold)
+            kind = "open" if verdict is None else f"clearly {better if verdict else worse}"
+            more = f" (about {_needed(row, threshold)} documents would tell)" if verdict is None else ""
+            found.setdefault(row.measure, {}).setdefault(kind, []).append(f"{place}{more}")
+    return ". ".join(
+        f"{measure}: " + "; ".join(f"{kind} for {' and '.join(places)}" for kind, places in kinds.items())
+        for measure, kinds in found.items()
+    )
 
 
 def _needed(row: Row, threshold: float) -> str:

@@ -76,8 +76,8 @@ def _place(report: Report) -> tuple[str, list[tuple[int, str]]]:
 def _counted(reports: Sequence[Report]) -> str:
     minutes = sum(report.seconds for report in reports) / 60
     return (
-        f"{len(reports)} experiments in {minutes:.0f} minutes, without the training of models that were in "
-        f"the cache; {tally(reports)}."
+        f"{len(reports)} experiments in {minutes:.0f} minutes, without models that were trained and "
+        f"evaluations that were made before; {tally(reports)}."
     )
 
 

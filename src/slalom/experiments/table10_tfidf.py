@@ -74,7 +74,7 @@ def analyse(rows: Sequence[Row]) -> str:
     """Which of the differences are clear, and how large they are beside what is measured."""
     largest = max(abs(row.ours or 0.0) for found in real.gaps(rows, "protocol").values() for row in found)
     return (
-        f"{real.weigh(rows, 'protocol')}; the largest difference is {largest:.3f}: the network adds up the "
+        f"{real.weigh(rows, 'protocol')}. The largest difference is {largest:.3f}: the network adds up the "
         "words' TF-IDF features, so additive explanations describe it about as well as SLALOM does"
     )
 

@@ -100,7 +100,8 @@ def measured(
         sign = 1.0 if protocol == "deletion" else -1.0
         for one, others in PAIRS.items():
             rows += real.differences(results, classifier, protocol, numbers, one, others, sign)
-        rows += real.costs(results, classifier)
+        if protocol == "deletion":
+            rows += real.costs(results, classifier)
     return rows
 
 
