@@ -14,7 +14,7 @@ import importlib.util
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -194,14 +194,14 @@ def study(
         )
 
 
-def joined(one: Results, other: Results) -> Results:
-    """Two evaluations of the same documents as one."""
-    settings = {**one.settings, "methods": [*one.methods, *other.methods]}
-    return Results(settings, (*one.finished, *other.finished))
-
-
 def _with_budget(spec: str, budget: int) -> str:
     return spec if "budget=" in spec else f"{spec}:budget={budget}"
+
+
+def told(settings: Settings, size: Any) -> dict[str, Any]:
+    """The size of an experiment on `classifiers`, as its report shows it."""
+    part = {} if settings.mode == "quick" else {"part for the pretrained encoder": PART}
+    return {**asdict(size), **part}
 
 
 def rows(

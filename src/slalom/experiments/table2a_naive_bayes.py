@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 from slalom.experiments import figures, real
@@ -75,7 +75,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     figure = figures.save(
         figures.columns(real.shown(rows), "Spearman's correlation with Naive Bayes"), settings
     )
-    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
+    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
 
 
 def analyse(rows: Sequence[Row]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from slalom.experiments import figures, real
 from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, all_of, conclude, decide
@@ -66,7 +66,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
         rows += real.differences(results, classifier, "human_attention", NUMBERS, "importances", others)
         rows += real.costs(results, classifier)
     figure = figures.save(figures.columns(real.shown(rows), "AU-ROC for the consensus map"), settings)
-    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
+    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
 
 
 def analyse(rows: Sequence[Row]) -> str:

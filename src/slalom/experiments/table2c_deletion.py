@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 
 from slalom.experiments import figures, real
 from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, all_of, conclude, decide
@@ -73,7 +72,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     size = size or SIZES[settings.mode]
     rows = measured(settings, size, "deletion", PAPER)
     figure = figures.save(figures.columns(real.shown(rows), "deletion AOPC, high is good"), settings)
-    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
+    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
 
 
 def measured(
@@ -82,18 +81,15 @@ def measured(
     """The rows of deletion or insertion: both are judged on the same explanations, which are made once."""
     texts = real.documents(settings, "imdb", size.documents)
     rows: list[Row] = []
-    study = partial(
-        real.study,
-        settings,
-        texts=texts,
-        protocols=("deletion", "insertion"),
-        budget=size.budget,
-        cut=size.cut,
-    )
-    *paper_and_default, fast = real.METHODS.values()
     for classifier in real.classifiers(settings, "imdb"):
-        results = real.joined(
-            study(classifier, methods=tuple(paper_and_default)), study(classifier, methods=(fast,))
+        results = real.study(
+            settings,
+            classifier,
+            texts,
+            tuple(real.METHODS.values()),
+            ("deletion", "insertion"),
+            budget=size.budget,
+            cut=size.cut,
         )
         numbers = {column: (method, "aopc") for column, method in real.METHODS.items()}
         rows += real.rows(results, classifier, protocol, numbers, published[classifier.like])

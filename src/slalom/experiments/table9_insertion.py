@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 from slalom.experiments import figures, real
 from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, all_of, conclude, decide
@@ -54,7 +53,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     size = size or SIZES[settings.mode]
     rows = measured(settings, size, "insertion", PAPER)
     figure = figures.save(figures.columns(real.shown(rows), "insertion AOPC, low is good"), settings)
-    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
+    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
 
 
 def analyse(rows: Sequence[Row]) -> str:
