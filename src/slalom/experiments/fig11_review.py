@@ -78,9 +78,9 @@ def _gap(rows: Sequence[Row], model: str) -> Row:
 def _told(rows: Sequence[Row], model: str) -> str:
     row = _gap(rows, model)
     if row.ours is None:
-        return "and no other has any"
+        return "and no review has both kinds of words"
     error = "" if row.error is None else f" ± {row.error:.2f}"
-    return f"over all {row.n} by {row.ours:.2f}{error}"
+    return f"over all {row.n} reviews less by {row.ours:.2f}{error}"
 
 
 def _figure(explained: dict[str, Explanation]) -> Any:

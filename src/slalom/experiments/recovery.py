@@ -70,6 +70,7 @@ class Size:
 
 
 QUERIES = (500, 1000, 5000)
+"""The claim is about the fewest."""
 SIZES = {
     "quick": Size(10, 10, 40_000, QUERIES, 3, 64, ("distilbert", "bert", "gpt2"), (1, 2), 1),
     "full": Size(10, 10, 120_000, QUERIES, 2, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6, 12), 2),
@@ -116,8 +117,8 @@ def judge(rows: Sequence[Row]) -> Judgement:
 
     def told(measure: str) -> str:
         return ", ".join(
-            f"{sum(ratio <= _TENTH for ratio in ratios[measure, asked])} on {asked} queries (worst ratio "
-            f"{max(ratios[measure, asked]):.2g})"
+            f"{sum(ratio <= _TENTH for ratio in ratios[measure, asked])} of {len(places)} on {asked} queries "
+            f"(worst ratio {max(ratios[measure, asked]):.2g})"
             for asked in queries
         )
 

@@ -59,9 +59,6 @@ def lower(found: Sequence[Row], **where: str | int) -> bool | None:
 
 def gap(explained: Sequence[Explanation], where: Mapping[str, str | int]) -> Row:
     """By how much function words are less important than the others, over the reviews that have both."""
-    gaps = []
-    for one in explained:
-        words = function_words(one)
-        if 0 < words.sum() < len(words):
-            gaps.append(float(one.importances[~words].mean() - one.importances[words].mean()))
-    return mean_row(where, GAP, gaps)
+    each = [rows(one, {}) for one in explained]
+    pairs = [select(own, CONTENT) + select(own, FUNCTION) for own in each]
+    return mean_row(where, GAP, [pair[0] - pair[1] for pair in pairs if len(pair) == 2])
