@@ -107,7 +107,8 @@ class Explainer:
         granularity: one score for each position, for each token type, or for each word.
         every_class: explain the other labels too, from the same queries (`.of(label)`).
         explain: which side of a pair; the other side then stays as it is.
-        progress: called with the number of queries asked so far about the current text.
+        progress: called with the number of queries asked so far about the current text, also in between;
+        what it raises ends the work.
         """
         order = Order(
             _whole(target),

@@ -186,3 +186,25 @@ def test_types_where_a_method_has_them():
         scores = run("bundled", method, granularity="types").score()
         tokens = TEXT.split()
         assert scores[tokens.index("was")] == scores[len(tokens) - 1 - tokens[::-1].index("was")]
+
+
+class EnoughError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("method", names())
+def test_progress_can_end_the_work_whenever_it_is_called(method: str):
+    calls = last = 0
+
+    def progress(_: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == last:
+            raise EnoughError
+
+    run("bundled", method, progress=progress)
+    for chosen in {1, calls // 2 + 1, calls}:
+        calls, last = 0, chosen
+        with pytest.raises(EnoughError):
+            run("bundled", method, progress=progress)
+        assert calls == last

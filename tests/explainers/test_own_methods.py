@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +273,19 @@ def test_the_document_lists_every_method():
 def test_what_is_not_measured_on_held_out_queries_is_not_called_so(method: str):
     found = Explainer(*tiny("bert"))("the food was great", method=method, budget=60)
     assert verdict(found).sentence == f"The method '{method}' does not measure how far its scores hold."
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "looks"),
+    [
+        ("slalom_sgd", {"budget": 101, "epochs": 7, "batch_size": 5}, 7 * 18),
+        ("lime", {"budget": 80}, 79),
+        ("gam", {"budget": 200, "alpha": 1e-9, "design": "subsets"}, 2),
+        ("attention", {}, 4),
+    ],
+)
+def test_loops_that_ask_nothing_look_whether_to_go_on(method: str, options: dict[str, Any], looks: int):
+    """So many times `progress` hears the same number of queries again."""
+    heard: list[int] = []
+    Explainer()(TEXT, method=method, progress=heard.append, **options)
+    assert sum(now == before for before, now in pairwise(heard)) >= looks

@@ -9,6 +9,7 @@ not say for or against.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -59,7 +60,7 @@ def explain(
     places["rollout"] = np.linalg.multi_dot(mixed[::-1])[read_out] if len(mixed) > 1 else mixed[0][read_out]
     notes = [NO_SIGN]
     if len(owner) <= _FLOW_PLACES:
-        places["flow"] = _flow(mixed, read_out, owner)
+        places["flow"] = _flow(mixed, read_out, owner, ask.check)
     elif reading == "flow":
         raise InputError(
             f"the flow of attention is computed for inputs of at most {_FLOW_PLACES} places; this one has "
@@ -83,7 +84,7 @@ def _mixed(weights: FloatArray) -> list[FloatArray]:
     return list(mixed / mixed.sum(axis=-1, keepdims=True))
 
 
-def _flow(mixed: list[FloatArray], read_out: int, owner: np.ndarray) -> FloatArray:
+def _flow(mixed: list[FloatArray], read_out: int, owner: np.ndarray, check: Callable[[], None]) -> FloatArray:
     """The largest flow from the read-out above the last layer to each token's place below the first."""
     count, depth = len(owner), len(mixed)
     rows, columns, sizes = [], [], []
@@ -99,5 +100,6 @@ def _flow(mixed: list[FloatArray], read_out: int, owner: np.ndarray) -> FloatArr
     source = depth * count + read_out
     result = np.zeros(count)
     for place in np.flatnonzero(owner >= 0):
+        check()
         result[place] = maximum_flow(graph, source, int(place)).flow_value / _UNITS
     return result

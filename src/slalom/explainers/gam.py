@@ -9,6 +9,7 @@ tokens left out) or "subsets" (any number).
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -26,7 +27,8 @@ NEEDS = "logits"
 TOGETHER = True
 
 Design = Literal["deletions", "subsets"]
-_STEPS = 5000
+_STEPS, _LOOK = 5000, 20
+"""Passes over the weights, and between two looks at whether to go on."""
 
 
 def explain(
@@ -45,7 +47,7 @@ def explain(
     n, types = len(ask.tokens), ask.tokens.n_types
     sample = draw(ask, target, design, queries("gam", budget, least=2) - 1, seed)
     rows, truth = _indicators(sample, ask.tokens.inverse, types), target.read(sample.outputs)
-    solved, converged = _lasso(rows[sample.fitted], truth[sample.fitted], n * types, float(alpha))
+    solved, converged = _lasso(rows[sample.fitted], truth[sample.fitted], n * types, float(alpha), ask.check)
     own = ask.tokens.inverse * n + np.arange(n)
     mean = float(truth[sample.fitted].mean())
     late = () if converged else ("The lasso had not settled when its iterations ended; raise alpha.",)
@@ -69,16 +71,24 @@ def _indicators(sample: Sample, inverse: np.ndarray, types: int) -> sparse.csr_a
     return sparse.csr_array((np.ones(len(columns)), (queries.rows, columns)), shape=shape)
 
 
-def _lasso(rows: sparse.csr_array, truth: np.ndarray, width: int, alpha: float) -> tuple[Additive, bool]:
-    sklearn = extra("sklearn.linear_model", "gam")
+def _lasso(
+    rows: sparse.csr_array, truth: np.ndarray, width: int, alpha: float, check: Callable[[], None]
+) -> tuple[Additive, bool]:
+    """The surrogate, and whether it has settled."""
     late = extra("sklearn.exceptions", "gam").ConvergenceWarning
     seen = np.unique(rows.indices)
     chosen = sparse.csc_matrix(rows[:, seen])
     # scikit-learn wants indices of 32 bits.
     chosen.indices, chosen.indptr = chosen.indices.astype(np.int32), chosen.indptr.astype(np.int32)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", late)
-        model = sklearn.Lasso(alpha=alpha, max_iter=_STEPS, random_state=0).fit(chosen, truth)
+    lasso = extra("sklearn.linear_model", "gam").Lasso
+    model, settled = lasso(alpha=alpha, max_iter=_LOOK, warm_start=True, random_state=0), False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", late)
+        for _ in range(_STEPS // _LOOK):
+            check()
+            settled = model.fit(chosen, truth).n_iter_ < _LOOK
+            if settled:
+                break
     weights = np.zeros(width)
     weights[seen] = model.coef_
-    return Additive(weights, np.array([model.intercept_])), not any(w.category is late for w in caught)
+    return Additive(weights, np.array([model.intercept_])), settled

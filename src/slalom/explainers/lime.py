@@ -9,7 +9,9 @@ drops all copies at once, the package's bag of words.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +48,7 @@ def explain(
         feature_selection="none",
         split_expression=r"\s+",
         bow=True,
-        random_state=np.random.RandomState(seed % 2**32),
+        random_state=_Generator(seed % 2**32, ask.check),
     )
     numbers = " ".join(map(str, range(count)))
     found = explainer.explain_instance(
@@ -65,6 +67,18 @@ def explain(
         settings={"kernel_width": float(kernel_width), "samples": samples},
         notes=value.notes,
     )
+
+
+class _Generator(np.random.RandomState):
+    """What the package draws its samples from, one by one: the place to look whether to go on."""
+
+    def __init__(self, seed: int, check: Callable[[], None]):
+        super().__init__(seed)
+        self._check = check
+
+    def choice(self, *given: Any, **more: Any) -> Any:
+        self._check()
+        return super().choice(*given, **more)
 
 
 def _answers(value: Subsets, count: int, texts: list[str]) -> FloatArray:

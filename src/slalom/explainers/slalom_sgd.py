@@ -55,6 +55,7 @@ def explain(
         learning_rate=learning_rate,
         seed=seed,
         gamma=gamma,
+        check=ask.check,
     )
     settings = {"length": length, "epochs": passes, "steps": solved.iterations, "loss": solved.loss}
     return finish_types(ask, target, "slalom_sgd", solved.surrogate, sample, counts, settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from scipy import sparse
@@ -26,11 +26,13 @@ def fit(
     learning_rate: float = 1e-2,
     seed: int = 0,
     gamma: float = 0.0,
+    check: Callable[[], None] = lambda: None,
 ) -> Fit[Slalom]:
     """A SLALOM without background, fitted from (s, v) = 0 by `epochs` passes over the shuffled queries.
 
     The defaults are those of the paper's final runs. There is no covariance, and nothing tells whether it has
-    converged: the status is always "max_iterations", the iterations are Adam's steps.
+    converged: the status is always "max_iterations", the iterations are Adam's steps. `check` is called at
+    every step and may raise to end the fit.
     """
     if epochs < 1 or batch_size < 1 or not 0 < learning_rate < np.inf:
         raise InputError(
@@ -46,6 +48,7 @@ def fit(
     mean, square, step = np.zeros_like(theta), np.zeros_like(theta), 0
     with np.errstate(over="ignore", invalid="ignore"):  # divergence is noticed below
         for batch, wanted in _batches(rows, y, epochs, batch_size, np.random.default_rng(seed)):
+            check()
             step += 1
             gradient = _gradient(theta, batch, wanted)
             mean += (1 - _BETA_1) * (gradient - mean)

@@ -65,5 +65,9 @@ class Ask:
         """Enters into the account what was asked of the model, also where it was not asked through here."""
         spent = self._cost
         self._cost = Cost(spent.queries + queries, spent.tokens + tokens, 0.0, spent.model_seconds + seconds)
+        self.check()
+
+    def check(self) -> None:
+        """Lets `progress` end the work by raising; loops that ask nothing call it at every turn."""
         if self._progress is not None:
             self._progress(self._cost.queries)
