@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from functools import cache
 from typing import Any
@@ -33,6 +34,9 @@ END = "<|endoftext|>"
 ENCODERS = ("bert", "distilbert", "roberta", "electra", "deberta", "deberta-v2", "xlm-roberta", "albert")
 DECODERS = ("gpt2", "llama", "qwen2", "bloom", "mamba")
 KINDS = ENCODERS + DECODERS
+WINDOWED = ("modernbert", "mistral")
+"""Attention to near tokens only, in windows of a few."""
+MORE = (*WINDOWED, "opt", "gpt-neox", "gpt-neo")
 
 
 @cache
@@ -175,8 +179,8 @@ def _decoder_tokenizer(family: str, start: str | None = None, end: str = END) ->
 
 def tokenizer(kind: str) -> PreTrainedTokenizerFast:
     """A fresh tokenizer of the family the kind of model comes with."""
-    if kind in ("bert", "electra", "distilbert"):
-        return _bert_tokenizer("wordpiece", types=kind != "distilbert")
+    if kind in ("bert", "electra", "distilbert", "modernbert"):
+        return _bert_tokenizer("wordpiece", types=kind in ("bert", "electra"))
     if kind in ("deberta", "deberta-v2", "albert"):
         return _bert_tokenizer("bytes-bert" if kind == "deberta" else "unigram-bert")
     if kind in ("roberta", "xlm-roberta"):
@@ -210,6 +214,43 @@ _CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
     "llama": ("Llama", {**_SMALL, "num_key_value_heads": 2, "max_position_embeddings": POSITIONS}),
     "qwen2": ("Qwen2", {**_SMALL, "num_key_value_heads": 2, "max_position_embeddings": POSITIONS}),
     "bloom": ("Bloom", {"hidden_size": 24, "n_layer": 2, "n_head": 4}),
+    "modernbert": (
+        "ModernBert",
+        {
+            **_SMALL,
+            "num_hidden_layers": 3,
+            "global_attn_every_n_layers": 2,
+            "local_attention": 6,
+            "max_position_embeddings": POSITIONS,
+        },
+    ),
+    "mistral": (
+        "Mistral",
+        {**_SMALL, "num_key_value_heads": 2, "sliding_window": 4, "max_position_embeddings": POSITIONS},
+    ),
+    "opt": (
+        "OPT",
+        {
+            "hidden_size": 24,
+            "word_embed_proj_dim": 24,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 4,
+            "ffn_dim": 32,
+            "max_position_embeddings": POSITIONS,
+        },
+    ),
+    "gpt-neox": ("GPTNeoX", {**_SMALL, "max_position_embeddings": POSITIONS}),
+    "gpt-neo": (
+        "GPTNeo",
+        {
+            "hidden_size": 24,
+            "num_layers": 2,
+            "num_heads": 4,
+            "attention_types": [[["global", "local"], 1]],
+            "window_size": 4,
+            "max_position_embeddings": POSITIONS,
+        },
+    ),
     "mamba": ("Mamba", {"hidden_size": 24, "state_size": 4, "num_hidden_layers": 2}),
 }
 
@@ -249,6 +290,25 @@ def reference(module: Any, own: Any, *texts: str) -> Any:
     """What the model says when it is called the usual way, on one text or pair."""
     with torch.no_grad():
         return module(**own(*texts, return_tensors="pt")).logits[0].double().numpy()
+
+
+def fingerprint(module: Any) -> dict[str, Any]:
+    """Everything about a model that must not change."""
+    return {
+        "weights": {name: value.clone() for name, value in module.state_dict().items()},
+        "places": [(p.device, p.dtype, p.requires_grad, p.grad is None) for p in module.parameters()],
+        "modes": [part.training for part in module.modules()],
+        "config": copy.deepcopy(module.config.to_dict()),
+        "attributes": set(vars(module)),
+    }
+
+
+def assert_unchanged(module: Any, before: dict[str, Any]) -> None:
+    after = fingerprint(module)
+    weights, old = after.pop("weights"), before["weights"]
+    assert after == {key: value for key, value in before.items() if key != "weights"}
+    assert weights.keys() == old.keys()
+    assert all(torch.equal(weights[name], old[name]) for name in old)
 
 
 def tokenized(patch: pytest.MonkeyPatch, model: Any) -> list[str]:

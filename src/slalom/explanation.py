@@ -39,6 +39,15 @@ class Cost:
     """Wall-clock time of the whole explanation."""
     model_seconds: float = 0.0
     """The part of it spent in the model."""
+    backwards: int = 0
+    """Backward passes; each is counted in `tokens` with what it costs beside a forward pass."""
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Cost:
+        """What was saved; files of before there were backward passes do not name them."""
+        seconds, in_model = number(record["seconds"]), number(record["model_seconds"])
+        counts = int(record["queries"]), int(record["tokens"])
+        return cls(*counts, seconds, in_model, int(record.get("backwards", 0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +261,6 @@ def _record(explanation: Explanation) -> dict[str, Any]:
 
 def _from_record(record: Mapping[str, Any], tokens: Tokens) -> Explanation:
     method, target, ranking = strings([record["method"], record["target"], record["ranking"]])
-    cost = record["cost"]
     return Explanation(
         tokens=tokens,
         method=method,
@@ -265,9 +273,7 @@ def _from_record(record: Mapping[str, Any], tokens: Tokens) -> Explanation:
         stderr={name: numbers(a) for name, a in record["stderr"].items()},
         surrogate=surrogate_from(record["surrogate"]),
         fidelity={name: number(a) for name, a in record["fidelity"].items()},
-        cost=Cost(
-            int(cost["queries"]), int(cost["tokens"]), number(cost["seconds"]), number(cost["model_seconds"])
-        ),
+        cost=Cost.from_record(record["cost"]),
         settings=record["settings"],
         notes=strings(record["notes"]),
         classes={label: _from_record(other, tokens) for label, other in record["classes"].items()},

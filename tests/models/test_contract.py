@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +18,17 @@ from slalom.models.target import probabilities
 from slalom.models.texts import split_words
 from slalom.perturb import Perturbations, from_rows, join, whole
 from slalom.tokens import Tokens
-from zoo import DECODERS, ENCODERS, KINDS, POSITIONS, TEXT, reference, tiny
+from zoo import (
+    DECODERS,
+    ENCODERS,
+    KINDS,
+    POSITIONS,
+    TEXT,
+    assert_unchanged,
+    fingerprint,
+    reference,
+    tiny,
+)
 
 TOLERANCE = 1e-5
 """Logits of the same sequence in different batches, float32: the order of summation differs, nothing else."""
@@ -39,25 +48,6 @@ def queries(tokens: Tokens, count: int = 40, longest: int = 6) -> Perturbations:
     short = [rng.integers(0, n, rng.integers(1, longest)) for _ in range(count)]
     deleted = [np.delete(np.arange(n), rng.choice(n, 3, replace=False)) for _ in range(5)]
     return join([from_rows(short, n), from_rows(deleted, n), whole(n)])
-
-
-def fingerprint(module: Any) -> dict[str, Any]:
-    """Everything about a model that must not change."""
-    return {
-        "weights": {name: value.clone() for name, value in module.state_dict().items()},
-        "places": [(p.device, p.dtype, p.requires_grad, p.grad is None) for p in module.parameters()],
-        "modes": [part.training for part in module.modules()],
-        "config": copy.deepcopy(module.config.to_dict()),
-        "attributes": set(vars(module)),
-    }
-
-
-def assert_unchanged(module: Any, before: dict[str, Any]) -> None:
-    after = fingerprint(module)
-    weights, old = after.pop("weights"), before["weights"]
-    assert after == {key: value for key, value in before.items() if key != "weights"}
-    assert weights.keys() == old.keys()
-    assert all(torch.equal(weights[name], old[name]) for name in old)
 
 
 def test_tokens_lie_in_the_text_in_order(kind: str):

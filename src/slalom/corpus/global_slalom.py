@@ -116,7 +116,7 @@ class GlobalSlalom:
 
 
 def _from_record(record: Mapping[str, Any]) -> GlobalSlalom:
-    surrogate, cost = surrogate_from(record["surrogate"]), record["cost"]
+    surrogate = surrogate_from(record["surrogate"])
     if not isinstance(surrogate, Slalom):
         raise ValueError("its surrogate is no SLALOM")
     return GlobalSlalom(
@@ -132,6 +132,6 @@ def _from_record(record: Mapping[str, Any]) -> GlobalSlalom:
         outputs=strings(record["outputs"]),
         labels=strings(record["labels"]),
         fidelity={name: number(value) for name, value in record["fidelity"].items()},
-        cost=Cost(**{name: cost[name] for name in vars(Cost())}),
+        cost=Cost.from_record(record["cost"]),
         settings=record["settings"],
     )

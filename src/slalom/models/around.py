@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from slalom.models.protocol import Activation, Model, Text
+from slalom.models.protocol import BLACK_BOX, Activation, Model, Text
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
 
@@ -29,6 +29,16 @@ class Around:
 
     def tokenize(self, text: Text, explain: Literal["both", "first", "second"] = "both") -> Tokens:
         return self._model.tokenize(text, explain)
+
+    @property
+    def differentiable(self) -> str | None:
+        return getattr(self._model, "differentiable", BLACK_BOX)
+
+    def gradients(
+        self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        model: Any = self._model
+        return model.gradients(tokens, perturbations, weights)
 
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         return self._model.logits(tokens, perturbations)

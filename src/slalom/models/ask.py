@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from slalom.errors import ModelError
 from slalom.explanation import Cost
-from slalom.models.protocol import Model
+from slalom.models.protocol import BLACK_BOX, Model
 from slalom.perturb import Perturbations, whole
 from slalom.tokens import FloatArray, Tokens
+
+BACKWARD = 1.2
+"""What a backward pass costs beside a forward pass, in tokens read."""
 
 
 class Ask:
@@ -28,6 +32,7 @@ class Ask:
         self._progress = progress
         self._cost = Cost()
         self._answers: dict[tuple[bytes, bytes], FloatArray] = {}
+        self._gradients: dict[tuple[bytes, bytes, bytes], tuple[FloatArray, FloatArray]] = {}
 
     @property
     def cost(self) -> Cost:
@@ -35,10 +40,27 @@ class Ask:
 
     def __call__(self, perturbations: Perturbations) -> FloatArray:
         """(N, K) logits in the order of the queries."""
-        key = (perturbations.positions.tobytes(), perturbations.offsets.tobytes())
+        key = _key(perturbations)
         if key not in self._answers:
             self._answers[key] = self._ask(perturbations)
         return self._answers[key]
+
+    @property
+    def differentiable(self) -> str | None:
+        """Why `gradients` cannot be had of this model, in a sentence; None if they can."""
+        return getattr(self.model, "differentiable", BLACK_BOX)
+
+    def gradients(self, perturbations: Perturbations, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(N, K) logits, and the derivative of logits @ weights by log λ of each entry of the positions.
+
+        λ = 1 multiplies the token's weight in every softmax of the model: its soft removal (maths 3g).
+        """
+        weights = np.array(weights, dtype=float)
+        key = _key(perturbations)
+        if (*key, weights.tobytes()) not in self._gradients:
+            self._gradients[*key, weights.tobytes()] = self._differentiate(perturbations, weights)
+        logits, slopes = self._gradients[*key, weights.tobytes()]
+        return self._answers.setdefault(key, logits), slopes
 
     def whole(self) -> FloatArray:
         """(K,) logits of the text as it is."""
@@ -48,6 +70,31 @@ class Ask:
         start = self.clock()
         answers = np.asarray(self.model.logits(self.tokens, perturbations), dtype=float)
         seconds = self.clock() - start
+        self._check(answers, perturbations)
+        self.charge(len(perturbations), len(perturbations.positions), seconds)
+        answers.flags.writeable = False
+        return answers
+
+    def _differentiate(
+        self, perturbations: Perturbations, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        if self.differentiable is not None:
+            raise ModelError(f"this model has no soft-removal gradients: {self.differentiable}")
+        if weights.shape != (len(self.model.labels),):
+            raise ModelError(f"weights of shape {weights.shape} for {len(self.model.labels)} logits")
+        start = self.clock()
+        model: Any = self.model
+        answers, slopes = model.gradients(self.tokens, perturbations, weights)
+        seconds = self.clock() - start
+        self._check(answers, perturbations)
+        if not np.isfinite(slopes).all():
+            raise ModelError("the model's gradients are NaN or infinite; check its weights")
+        queries, tokens = len(perturbations), len(perturbations.positions)
+        self.charge(queries, tokens + round(BACKWARD * tokens), seconds, backwards=queries)
+        answers.flags.writeable = slopes.flags.writeable = False
+        return answers, slopes
+
+    def _check(self, answers: FloatArray, perturbations: Perturbations) -> None:
         expected = (len(perturbations), len(self.model.labels))
         if answers.shape != expected:
             raise ModelError(f"the model answered with shape {answers.shape} where {expected} was expected")
@@ -57,17 +104,24 @@ class Ask:
                 f"the model answered {bad} of {len(answers)} queries with NaN or infinite logits; "
                 "check its weights and dtype (float16 models often overflow)"
             )
-        self.charge(len(perturbations), len(perturbations.positions), seconds)
-        answers.flags.writeable = False
-        return answers
 
-    def charge(self, queries: int, tokens: int, seconds: float) -> None:
+    def charge(self, queries: int, tokens: int, seconds: float, backwards: int = 0) -> None:
         """Enters into the account what was asked of the model, also where it was not asked through here."""
         spent = self._cost
-        self._cost = Cost(spent.queries + queries, spent.tokens + tokens, 0.0, spent.model_seconds + seconds)
+        self._cost = Cost(
+            spent.queries + queries,
+            spent.tokens + tokens,
+            0.0,
+            spent.model_seconds + seconds,
+            spent.backwards + backwards,
+        )
         self.check()
 
     def check(self) -> None:
         """Lets `progress` end the work by raising; loops that ask nothing call it at every turn."""
         if self._progress is not None:
             self._progress(self._cost.queries)
+
+
+def _key(perturbations: Perturbations) -> tuple[bytes, bytes]:
+    return perturbations.positions.tobytes(), perturbations.offsets.tobytes()

@@ -104,7 +104,7 @@ def answer(sequences: Sequences, call: Call, pace: Pace | None = None, rows: int
     pace = pace or Pace()
     result = np.zeros((0, 0))
     for group in groups(sequences):
-        answers = _answer_group(group, call, pace, rows or len(sequences))
+        answers = answer_group(group, call, pace, rows or len(sequences))
         if result.size == 0:
             result = np.empty((len(sequences), answers.shape[1]))
         if answers.shape[1] != result.shape[1]:
@@ -113,7 +113,8 @@ def answer(sequences: Sequences, call: Call, pace: Pace | None = None, rows: int
     return result
 
 
-def _answer_group(group: Group, call: Call, pace: Pace, rows: int) -> FloatArray:
+def answer_group(group: Group, call: Call, pace: Pace, rows: int) -> FloatArray:
+    """Answers to the distinct sequences of one length, in batches as `answer` makes them."""
     count, length = group.ids.shape
     done: list[FloatArray] = []
     start = 0

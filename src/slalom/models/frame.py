@@ -9,7 +9,7 @@ import numpy as np
 
 from slalom.errors import InputError
 from slalom.perturb import Perturbations
-from slalom.tokens import IntArray, Tokens
+from slalom.tokens import FloatArray, IntArray, Tokens
 
 Three = tuple[IntArray, IntArray, IntArray]
 
@@ -56,26 +56,16 @@ def joined(parts: list[Sequences]) -> Sequences:
 def assemble(tokens: Tokens, queries: Perturbations) -> Sequences:
     """The id sequence of every query: its tokens in their order there, each in the slot of its text."""
     frame = _frame_of(tokens, queries)
-    pieces = np.fromiter(chain.from_iterable(tokens.pieces), np.int64)
-    sizes = np.fromiter(map(len, tokens.pieces), np.int64, len(tokens))
-    rows, segment = queries.rows, tokens.segments[queries.positions]
+    sizes = _sizes(tokens)
+    layout = _laid_out(tokens, queries, sizes)
+    offsets, slots, target = layout.offsets, layout.slots, layout.target
     size = sizes[queries.positions]
-
-    # Running lengths of the first and of the second text's tokens over all entries of all queries.
-    running = np.zeros((2, len(size) + 1), np.int64)
-    for text in (0, 1):
-        np.cumsum(size * (segment == text), out=running[text, 1:])
-    begin, end = running[:, queries.offsets[:-1]], running[:, queries.offsets[1:]]
-    before, between, after = (len(part) for part in frame.fixed)
-    lengths = end - begin
-    offsets = np.r_[0, np.cumsum(lengths.sum(axis=0) + before + between + after)]
-    slots = np.stack([offsets[:-1] + before, offsets[:-1] + before + lengths[0] + between])
-
+    pieces = np.fromiter(chain.from_iterable(tokens.pieces), np.int64)
     ids, types = np.empty((2, offsets[-1]), np.int64)
-    start = slots[segment, rows] + running[segment, np.arange(len(size))] - begin[segment, rows]
-    target = _ranges(start, size)
     ids[target] = pieces[_ranges((np.cumsum(sizes) - sizes)[queries.positions], size)]
+    segment = tokens.segments[queries.positions]
     types[target] = np.repeat(np.array(frame.slot_types)[segment], size)
+    _, between, after = (len(part) for part in frame.fixed)
     for part, kind, at in zip(
         frame.fixed, frame.fixed_types, (offsets[:-1], slots[1] - between, offsets[1:] - after), strict=True
     ):
@@ -84,6 +74,45 @@ def assemble(tokens: Tokens, queries: Perturbations) -> Sequences:
     sequences = Sequences(ids, types, offsets)
     _check_lengths(sequences.lengths, frame.limit)
     return sequences
+
+
+def per_entry(tokens: Tokens, queries: Perturbations, numbers: FloatArray) -> FloatArray:
+    """Numbers of the ids of `assemble`, summed over the pieces of each entry of `queries.positions`."""
+    sizes = _sizes(tokens)
+    entry = np.repeat(np.arange(len(queries.positions)), sizes[queries.positions])
+    given = numbers[_laid_out(tokens, queries, sizes).target]
+    return np.bincount(entry, given, minlength=len(queries.positions)).astype(float)
+
+
+@dataclass(frozen=True, eq=False)
+class _Layout:
+    offsets: IntArray
+    slots: IntArray
+    """(2, N) where the slots of both texts begin."""
+    target: IntArray
+    """Where the pieces of every entry of every query go, one after the other."""
+
+
+def _sizes(tokens: Tokens) -> IntArray:
+    return np.fromiter(map(len, tokens.pieces), np.int64, len(tokens))
+
+
+def _laid_out(tokens: Tokens, queries: Perturbations, sizes: IntArray) -> _Layout:
+    rows, segment = queries.rows, tokens.segments[queries.positions]
+    size = sizes[queries.positions]
+
+    # Running lengths of the first and of the second text's tokens over all entries of all queries.
+    running = np.zeros((2, len(size) + 1), np.int64)
+    for text in (0, 1):
+        np.cumsum(size * (segment == text), out=running[text, 1:])
+    begin, end = running[:, queries.offsets[:-1]], running[:, queries.offsets[1:]]
+    before, between, after = (len(part) for part in tokens.frame.fixed)
+    lengths = end - begin
+    offsets = np.r_[0, np.cumsum(lengths.sum(axis=0) + before + between + after)]
+    slots = np.stack([offsets[:-1] + before, offsets[:-1] + before + lengths[0] + between])
+
+    start = slots[segment, rows] + running[segment, np.arange(len(size))] - begin[segment, rows]
+    return _Layout(offsets, slots, _ranges(start, size))
 
 
 def _ranges(starts: IntArray, sizes: IntArray) -> IntArray:

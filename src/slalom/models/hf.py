@@ -13,12 +13,13 @@ from slalom.errors import ModelError
 from slalom.models.batches import MOST_TOKENS, Pace, answer
 from slalom.models.encode import encode, tokenizer_limit
 from slalom.models.engines.engine import Engine
-from slalom.models.frame import Sequences, assemble, joined
+from slalom.models.frame import Sequences, assemble, joined, per_entry
 from slalom.models.inference import Forward, evaluating, one_by_one
 from slalom.models.limits import position_limit
 from slalom.models.prefix import SharedPrefix
 from slalom.models.protocol import Activation, Text
 from slalom.models.reading import Output, Reading, config_labels, declared, reading
+from slalom.models.soft_removal import SoftRemoval
 from slalom.models.texts import Explain
 from slalom.perturb import Perturbations, whole
 from slalom.tokens import FloatArray, Tokens
@@ -57,6 +58,7 @@ class ModuleModel:
         self._limit = min((limit for limit in limits if limit is not None), default=None)
         self._pace = Pace(batch_tokens, _most_tokens(module))
         self._prefix = SharedPrefix()
+        self._soft_removal = SoftRemoval(module, tokenizer, self.with_types, batch_tokens)
         own = engine in (None, "eager")
         self._engine = None if own else Engine(str(engine), module, tokenizer, engine_tolerance)
 
@@ -117,6 +119,25 @@ class ModuleModel:
             self._reading = reading(answers, self._output, self._given_labels)
         ends = np.cumsum([len(queries) for _, queries in questions])
         return np.split(self._reading.logits(answers), ends[:-1])
+
+    @property
+    def differentiable(self) -> str | None:
+        """Why `gradients` cannot be had of this model; None if they can. Tried once."""
+        return self._soft_removal.reason
+
+    def gradients(
+        self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """(N, K) logits, and for every entry of `perturbations.positions` the soft-removal gradient.
+
+        It is the derivative of `logits @ weights` by log λ, where λ = 1 multiplies the token's weight in
+        every softmax of the model.
+        """
+        sequences = assemble(tokens, perturbations)
+        if self._reading is None:
+            self._reading = reading(self._answers(sequences), self._output, self._given_labels)
+        answers, slopes = self._soft_removal.gradients(sequences, self._reading, weights)
+        return self._reading.logits(answers), per_entry(tokens, perturbations, slopes)
 
     def _answers(self, sequences: Sequences) -> FloatArray:
         with evaluating(self.module):

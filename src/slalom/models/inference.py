@@ -14,6 +14,7 @@ from torch import nn
 
 from slalom.errors import ModelError
 from slalom.models.batches import OutOfMemory
+from slalom.models.reading import CLIP, Reading
 from slalom.tokens import FloatArray, IntArray
 
 _NO_TOKEN = -1
@@ -30,18 +31,9 @@ class Forward:
 
     def __call__(self, ids: IntArray, types: IntArray) -> FloatArray:
         """(B, k) answers for (B, L) ids and token types."""
-        try:
-            with torch.inference_mode():
-                answers = logits_of(self.output(ids, types), len(ids))
-                return answers.detach().cpu().double().numpy()
-        except ModelError:
-            raise
-        except Exception as error:
-            what = f"{len(ids)} sequences of {ids.shape[1]} tokens"
-            if is_out_of_memory(error):
-                torch.cuda.empty_cache()
-                raise OutOfMemory(f"the model ran out of memory on {what}: {error}") from error
-            raise ModelError(f"the model failed on {what}: {type(error).__name__}: {error}") from error
+        with failures(ids), torch.inference_mode():
+            answers = logits_of(self.output(ids, types), len(ids))
+            return answers.detach().cpu().double().numpy()
 
     def like(self, twin: nn.Module) -> Forward:
         """The same for another module of the same kind."""
@@ -74,6 +66,21 @@ class Forward:
         if "use_cache" in self._names:
             given["use_cache"] = False
         return self.module(**{**given, **more})
+
+
+@contextmanager
+def failures(ids: IntArray) -> Iterator[None]:
+    """What goes wrong in a model on a batch of ids, as errors of this library."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except Exception as error:
+        what = f"{len(ids)} sequences of {ids.shape[1]} tokens"
+        if is_out_of_memory(error):
+            torch.cuda.empty_cache()
+            raise OutOfMemory(f"the model ran out of memory on {what}: {error}") from error
+        raise ModelError(f"the model failed on {what}: {type(error).__name__}: {error}") from error
 
 
 @contextmanager
@@ -162,6 +169,16 @@ def logits_of(output: Any, count: int) -> torch.Tensor:
             f"({count}, labels) was expected; give a sequence classification model"
         )
     return logits.reshape(count, -1)
+
+
+def tensor_logits(answers: torch.Tensor, reading: Reading | None) -> torch.Tensor:
+    """`Reading.logits` for tensors that carry gradients."""
+    if reading is None or reading.output in ("logits", "multilabel"):
+        return answers
+    if reading.output == "probabilities" and reading.width > 1:
+        return answers.clamp_min(CLIP).log()
+    odds = answers if reading.output == "log_odds" else torch.logit(answers, CLIP)
+    return torch.cat([torch.zeros_like(odds), odds], dim=1)
 
 
 def is_out_of_memory(error: Exception) -> bool:

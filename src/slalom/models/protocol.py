@@ -12,6 +12,9 @@ Text = str | tuple[str, str]
 
 Activation = Literal["softmax", "sigmoid"]
 
+BLACK_BOX = "it is a function that can only be asked; give the torch model itself"
+"""Why a model that does not speak of gradients has none."""
+
 
 @runtime_checkable
 class Model(Protocol):

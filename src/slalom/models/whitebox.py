@@ -21,9 +21,8 @@ from slalom.errors import ModelError, SlalomError
 from slalom.models.ask import Ask
 from slalom.models.frame import Frame, assemble
 from slalom.models.hf import ModuleModel
-from slalom.models.inference import Forward, evaluating, logits_of, one_by_one
+from slalom.models.inference import Forward, evaluating, logits_of, one_by_one, tensor_logits
 from slalom.models.protocol import Model
-from slalom.models.reading import CLIP, Reading
 from slalom.models.target import Target
 from slalom.perturb import whole
 from slalom.tokens import FloatArray, IntArray, Tokens
@@ -87,7 +86,7 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
             count = len(given)
             rows, kinds = np.repeat(ids, count, axis=0), np.repeat(types, count, axis=0)
             with _replaced(layer, rows, given):
-                logits = _logits(logits_of(forward.output(rows, kinds), count), model.reading)
+                logits = tensor_logits(logits_of(forward.output(rows, kinds), count), model.reading)
             ask.charge(count, count * n, 0.0)
             result: Any = target.score(logits)  # pyright: ignore[reportArgumentType]
             if result.requires_grad:  # entered when the backward pass begins
@@ -207,16 +206,6 @@ def blank_id(tokenizer: Any) -> int:
         "a token that says nothing is needed as the baseline, but the tokenizer has no mask, pad, unknown "
         "or end token; for gradients use baseline='zero'"
     )
-
-
-def _logits(answers: torch.Tensor, reading: Reading | None) -> torch.Tensor:
-    """`Reading.logits` for tensors that carry gradients."""
-    if reading is None or reading.output in ("logits", "multilabel"):
-        return answers
-    if reading.output == "probabilities" and reading.width > 1:
-        return answers.clamp_min(CLIP).log()
-    odds = answers if reading.output == "log_odds" else torch.logit(answers, CLIP)
-    return torch.cat([torch.zeros_like(odds), odds], dim=1)
 
 
 def _eager_twin(module: nn.Module) -> nn.Module:

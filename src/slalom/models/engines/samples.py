@@ -50,10 +50,15 @@ def _queries(tokens: Tokens, rng: np.random.Generator) -> Sequences:
 
 def _shuffled(ids: IntArray, module: nn.Module, tokenizer: Any, rng: np.random.Generator) -> IntArray:
     """The same sequences with other tokens of the vocabulary in place of all but the special ones."""
-    embeddings = getattr(module, "get_input_embeddings", lambda: None)()
-    size = min(len(tokenizer), getattr(embeddings, "num_embeddings", len(tokenizer)))
-    special = np.array(sorted(tokenizer.all_special_ids), np.int64)
-    usual = np.setdiff1d(np.arange(size), special)
+    usual = usual_ids(module, tokenizer)
     if len(usual) == 0:
         return ids
+    special = np.array(sorted(tokenizer.all_special_ids), np.int64)
     return np.where(np.isin(ids, special), ids, rng.choice(usual, len(ids)))
+
+
+def usual_ids(module: nn.Module, tokenizer: Any) -> IntArray:
+    """The ids that both tokenizer and model know, without the special ones."""
+    embeddings = getattr(module, "get_input_embeddings", lambda: None)()
+    size = min(len(tokenizer), getattr(embeddings, "num_embeddings", len(tokenizer)))
+    return np.setdiff1d(np.arange(size), np.array(sorted(tokenizer.all_special_ids), np.int64))

@@ -1,0 +1,320 @@
+"""Soft removal (docs/maths.md): what changes when a token counts a little less in every softmax of a model.
+
+The weight of token i is multiplied by λ_i in all layers and heads, which adds log λ_i to the attention scores
+of its key. The scores are reached where torch computes them, so that masks, windows and positions stay the
+model's own and nothing of the model is touched. Whether that reaches all of a model is tried, not assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import multi_head_attention_forward, scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
+
+from slalom.errors import ModelError
+from slalom.models.batches import Pace, answer_group, groups
+from slalom.models.engines.samples import usual_ids
+from slalom.models.frame import Sequences
+from slalom.models.inference import (
+    Forward,
+    evaluating,
+    failures,
+    logits_of,
+    one_by_one,
+    tensor_logits,
+)
+from slalom.models.limits import position_limit
+from slalom.models.reading import Reading
+from slalom.tokens import FloatArray, IntArray
+
+Tensor = torch.Tensor
+
+_CPU_BYTES, _GPU_BYTES = 2**28, 2**31
+_PER_UNIT = 80
+"""Bytes that a layer keeps of a token for the backward pass, per unit of its width."""
+_LENGTH = 11
+"""Tokens of the sequence that a model is tried on."""
+_GONE = -1e4
+"""log λ of a token that no softmax sees any more."""
+_STEPS = (0.1, 0.03, 0.01)
+_CLOSE = 0.05
+"""How far finite differences may be from gradients, as a share of these."""
+_SAME = 0.02
+"""How far a token without weight may be from a masked one, as a share of what masking it changes."""
+_ROUNDING = 1e-5
+
+
+class Softmaxes(TorchFunctionMode):
+    """While it lasts, `bias` (B, L) is added to the scores of the L keys in every softmax over them."""
+
+    def __init__(self, bias: Tensor):
+        super().__init__()
+        self._bias = bias
+        self.seen = 0
+        """How many softmaxes there were."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        change = _CHANGES.get(func)
+        if change is not None:
+            args, kwargs = change(self, *args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def _attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        **more: Any,
+    ) -> tuple[Any, Any]:
+        shape = (*query.shape[:-1], key.shape[-2])
+        if self._are_keys(shape):
+            mask = self._added(shape, query.dtype)
+            if is_causal:
+                attn_mask, is_causal = (
+                    torch.ones(shape[-2:], dtype=torch.bool, device=mask.device).tril(),
+                    False,
+                )
+            if attn_mask is None:
+                attn_mask = mask
+            elif attn_mask.dtype == torch.bool:
+                attn_mask = torch.where(attn_mask, mask, -torch.inf)
+            else:
+                attn_mask = attn_mask + mask
+        more = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal, **more}
+        return (query, key, value), more
+
+    def _softmax(self, given: Tensor, dim: int | None = None, *rest: Any, **more: Any) -> tuple[Any, Any]:
+        if dim in (-1, given.ndim - 1) and self._are_keys(given.shape):
+            given = given + self._added(given.shape, given.dtype)
+        return (given, dim, *rest), more
+
+    def _multi_head(self, query: Tensor, key: Tensor, *rest: Any, **more: Any) -> tuple[Any, Any]:
+        """Of torch's own layer, (L, B, h) and without a way to see its softmax."""
+        if self._are_keys((*query.shape[1::-1], len(key))):
+            padding, bias = more.get("key_padding_mask"), self._bias.to(query.dtype)
+            if padding is not None and padding.dtype == torch.bool:
+                padding = torch.zeros_like(bias).masked_fill(padding, -torch.inf)
+            more["key_padding_mask"] = bias if padding is None else bias + padding
+            self.seen += 1
+        return (query, key, *rest), more
+
+    def _are_keys(self, shape: tuple[int, ...] | torch.Size) -> bool:
+        """Whether scores of this shape, (B, …, L, L) or (B·heads, L, L), are those of all tokens for all."""
+        count, length = self._bias.shape
+        return len(shape) > 2 and tuple(shape[-2:]) == (length, length) and shape[0] % count == 0
+
+    def _added(self, shape: tuple[int, ...] | torch.Size, dtype: torch.dtype) -> Tensor:
+        self.seen += 1
+        bias = self._bias.to(dtype)
+        if shape[0] != len(bias):
+            bias = bias.repeat_interleave(shape[0] // len(bias), dim=0)
+        return bias.view(len(bias), *[1] * (len(shape) - 2), -1)
+
+
+_CHANGES: dict[Any, Callable[..., tuple[Any, Any]]] = {
+    scaled_dot_product_attention: Softmaxes._attention,
+    multi_head_attention_forward: Softmaxes._multi_head,
+    nn.functional.softmax: Softmaxes._softmax,
+    torch.softmax: Softmaxes._softmax,
+    torch.Tensor.softmax: Softmaxes._softmax,
+}
+
+
+class SoftRemoval:
+    """The soft-removal gradients of a module, where they can be had."""
+
+    def __init__(self, module: nn.Module, tokenizer: Any, with_types: bool, batch_tokens: int | None = None):
+        self._module, self._tokenizer, self._with_types = module, tokenizer, with_types
+        self._pace = _pace(module, batch_tokens)
+        self._trial: _Trial | None = None
+
+    @property
+    def reason(self) -> str | None:
+        """Why there are no gradients; None if there are."""
+        return self._tried().reason
+
+    def gradients(
+        self, sequences: Sequences, reading: Reading, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """(N, k) answers to the sequences, and for each of their ids the gradient of logits @ weights."""
+        if self.reason is not None:
+            raise ModelError(f"there are no soft-removal gradients of this model: {self.reason}")
+        answers = np.zeros((len(sequences), reading.width))
+        slopes = np.zeros(len(sequences.ids))
+        with evaluating(self._module):
+            call = partial(self._call, self._forward(), reading, weights)
+            rows = 1 if one_by_one(self._module) else len(sequences)
+            for group in groups(sequences):
+                both = answer_group(group, call, self._pace, rows)[group.inverse]
+                where = sequences.offsets[group.rows][:, None] + np.arange(group.ids.shape[1])
+                answers[group.rows], slopes[where] = np.split(both, [reading.width], axis=1)
+        return answers, slopes
+
+    def _tried(self) -> _Trial:
+        if self._trial is None:
+            with evaluating(self._module):
+                self._trial = _try(self._forward(), self._module, self._tokenizer)
+        return self._trial
+
+    def _forward(self) -> Forward:
+        return Forward(self._module, self._with_types)
+
+    def _call(
+        self, forward: Forward, reading: Reading, weights: FloatArray, ids: IntArray, types: IntArray
+    ) -> FloatArray:
+        """(B, k + L) answers and gradients side by side."""
+
+        def score(answers: Tensor) -> Tensor:
+            logits = tensor_logits(answers, reading)
+            return logits @ torch.from_numpy(weights).to(logits)
+
+        with failures(ids):
+            answers, slopes, seen = _differentiated(forward, ids, types, score)
+        if seen != self._tried().softmaxes:
+            raise ModelError(
+                f"the model has {seen} softmaxes over a sequence of {ids.shape[1]} tokens, but had "
+                f"{self._tried().softmaxes} when its gradients were tried; use outputs only"
+            )
+        return np.concatenate([answers, slopes], axis=1)
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """What came out when soft removal was tried on a model."""
+
+    reason: str | None
+    softmaxes: int = 0
+
+
+def _try(forward: Forward, module: nn.Module, tokenizer: Any) -> _Trial:
+    """Tries soft removal on a short sequence.
+
+    The model must say the same as without it, a token whose weight is taken away must be to it like one that
+    is masked, and the gradients must be those of finite differences.
+    """
+    refused = _refused(forward, module)
+    if refused is not None:
+        return _Trial(refused)
+    usual = usual_ids(module, tokenizer)
+    if len(usual) == 0:
+        return _Trial("its tokenizer has no tokens to try it on")
+    length = min(_LENGTH, position_limit(module) or _LENGTH)
+    ids = np.random.default_rng(0).choice(usual, (1, length))
+    try:
+        with failures(ids):
+            return _tried(forward, ids)
+    except ModelError as error:
+        return _Trial(f"trying it failed: {error}")
+
+
+def _refused(forward: Forward, module: nn.Module) -> str | None:
+    name = type(module).__name__
+    if not forward.names("attention_mask"):
+        return f"{name} takes no attention_mask, so that nothing shows whether it has attention"
+    if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
+        return f"{name} reads the text twice, as an encoder and as a decoder"
+    kinds = {parameter.dtype for parameter in module.parameters()} - {torch.float32, torch.float64}
+    if kinds:
+        return (
+            f"{name} has weights of the type {str(min(kinds, key=str)).removeprefix('torch.')}, not float32"
+        )
+    return None
+
+
+def _tried(forward: Forward, ids: IntArray) -> _Trial:
+    plain = forward(ids, 0 * ids)[0]
+    answers, slopes, seen = _differentiated(forward, ids, 0 * ids, lambda answers: answers[:, 0])
+    noise = _ROUNDING * max(1.0, float(np.abs(plain).max()))
+    if seen == 0:
+        return _Trial("the model has no softmax over its tokens that could be reached")
+    if not np.abs(answers[0] - plain).max() <= noise:
+        return _Trial("the model answers otherwise when it is watched")
+    if not _like_masking(forward, ids, plain, noise):
+        return _Trial(
+            "a token without weight is not to it what a masked token is: not all of it can be reached"
+        )
+    if not _like_differences(forward, ids, slopes[0], noise):
+        return _Trial("its gradients are not those of finite differences")
+    return _Trial(None, seen)
+
+
+def _like_masking(forward: Forward, ids: IntArray, plain: FloatArray, noise: float) -> bool:
+    """Whether taking the first or a middle token's weight away does the same as masking that token.
+
+    One of them is enough, as some models count positions without the masked tokens; so is a way of masking.
+    """
+    rows, taken = np.repeat(ids, 2, axis=0), np.zeros((2, ids.shape[1]))
+    taken[0, 0] = taken[1, ids.shape[1] // 2] = _GONE
+    ours = _biased(forward, rows, taken)
+    ways: list[dict[str, Any]] = [{}]
+    if forward.names("position_ids"):
+        ways.append({"position_ids": torch.arange(ids.shape[1], device=forward.device)[None]})
+    mask = torch.from_numpy((taken == 0).astype(np.int64)).to(forward.device)
+    for way in ways:
+        with torch.inference_mode():
+            output = forward.output(rows, 0 * rows, attention_mask=mask, **way)
+        theirs = logits_of(output, 2).double().cpu().numpy()
+        effect = np.abs(theirs - plain).max(axis=1)
+        if (np.abs(ours - theirs).max(axis=1) <= _SAME * effect + noise).any():
+            return True
+    return False
+
+
+def _like_differences(forward: Forward, ids: IntArray, slopes: FloatArray, noise: float) -> bool:
+    """Whether the gradients tell what happens on the way that they point, and on a random one."""
+    size = float(np.abs(slopes).max()) or 1.0
+    ways = np.stack([slopes / size, np.random.default_rng(1).choice([-1.0, 1.0], len(slopes))])
+    steps = np.array(_STEPS)[:, None, None]
+    both = np.stack([steps * ways, -steps * ways]).reshape(-1, len(slopes))
+    scores = _biased(forward, np.repeat(ids, len(both), axis=0), both)[:, 0].reshape(2, len(steps), -1)
+    differences = (scores[0] - scores[1]) / (2.0 * steps[:, 0])
+    allowed = _CLOSE * np.linalg.norm(slopes) + noise / steps[:, 0]
+    return bool((np.abs(differences - ways @ slopes) <= allowed).any(axis=0).all())
+
+
+def _biased(forward: Forward, ids: IntArray, bias: FloatArray) -> FloatArray:
+    """(B, k) answers with these (B, L) numbers log λ."""
+    with torch.inference_mode(), Softmaxes(_tensor(forward, bias)):
+        return logits_of(forward.output(ids, 0 * ids), len(ids)).double().cpu().numpy()
+
+
+def _tensor(forward: Forward, numbers: FloatArray) -> Tensor:
+    kind = next((parameter.dtype for parameter in forward.module.parameters()), torch.float32)
+    return torch.from_numpy(numbers).to(forward.device, kind)
+
+
+def _differentiated(
+    forward: Forward, ids: IntArray, types: IntArray, score: Callable[[Tensor], Tensor]
+) -> tuple[FloatArray, FloatArray, int]:
+    """(B, k) answers, (B, L) gradients of their score by log λ, and the number of softmaxes there were."""
+    with torch.inference_mode(False), torch.enable_grad():
+        bias = _tensor(forward, np.zeros(ids.shape)).requires_grad_()
+        with Softmaxes(bias) as softmaxes:
+            answers = logits_of(forward.output(ids, types), len(ids))
+        if softmaxes.seen == 0:
+            return answers.detach().double().cpu().numpy(), np.zeros(ids.shape), 0
+        (slopes,) = torch.autograd.grad(score(answers).sum(), bias)
+    return answers.detach().double().cpu().numpy(), slopes.double().cpu().numpy(), softmaxes.seen
+
+
+def _pace(module: nn.Module, batch_tokens: int | None) -> Pace:
+    """How many tokens a batch holds whose backward pass is to follow: all of its layers stay in memory."""
+    device = next((parameter.device for parameter in module.parameters()), None)
+    config = getattr(module, "config", None)
+    width, layers = (
+        int(getattr(config, name, None) or usual)
+        for name, usual in (("hidden_size", 768), ("num_hidden_layers", 12))
+    )
+    room = _GPU_BYTES if device is not None and device.type != "cpu" else _CPU_BYTES
+    tokens = max(1, room // (_PER_UNIT * width * layers))
+    return Pace(min(tokens, batch_tokens or tokens))
