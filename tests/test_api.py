@@ -94,9 +94,10 @@ def test_target_by_name_and_index(explainer: Explainer, target: Any):
     assert explanation.output == pytest.approx(-0.5)
 
 
-@pytest.mark.parametrize("target", ["neutral", 2, True, 0.5, ["positive"]])
+@pytest.mark.parametrize("target", ["neutral", 2, True, 0.5, ["positive"], np.array([1, 2])])
 def test_wrong_targets(explainer: Explainer, target: Any):
-    with pytest.raises(InputError, match=r"no label .* choose one of: negative, positive"):
+    missing = r"no label .* choose one of: negative, positive"
+    with pytest.raises(InputError, match=f"{missing}|target must be a whole number, text or None"):
         by_leaving_out(explainer, target=target)
 
 
@@ -207,26 +208,26 @@ def test_one_call(explainer: Explainer):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"budget": 0}, "budget must be 'auto' or a positive whole number; got 0"),
+        ({"budget": 0}, "budget must be 'auto' or a whole number from 1 to 1,000,000; got 0"),
         ({"budget": -5}, "budget"),
         ({"budget": 10.5}, "budget"),
         ({"budget": True}, "budget"),
         ({"budget": "lots"}, "budget"),
         ({"budget": None}, "budget"),
-        ({"seed": -1}, "seed must be a whole number of at least 0; got -1"),
+        ({"seed": -1}, "seed must be a whole number from 0 to .*; got -1"),
         ({"seed": 1.5}, "seed"),
         ({"seed": None}, "seed"),
         ({"seed": True}, "seed"),
-        ({"granularity": "letters"}, "granularity must be one of positions, types, words; got 'letters'"),
+        ({"granularity": "letters"}, "granularity must be 'positions', 'types' or 'words'; got 'letters'"),
         ({"granularity": "types"}, "'leave_one_out' does not explain token types"),
-        ({"explain": "third"}, "explain must be one of both, first, second"),
+        ({"explain": "third"}, "explain must be 'both', 'first' or 'second'"),
         ({"explain": "first"}, "needs a pair"),
         ({"every_class": "yes"}, "every_class must be True or False"),
         ({"progress": 7}, "progress must be a function"),
         ({"scael": 2}, "the method 'leave_one_out' has no option 'scael'; its options are: scale"),
         ({"method": "magic"}, r"there is no method 'magic'; choose one of: .*leave_one_out"),
         ({"method": "_helper"}, "there is no method '_helper'"),
-        ({"method": None}, "there is no method None"),
+        ({"method": None}, "method must be text; got None"),
     ],
 )
 def test_wrong_options(explainer: Explainer, wrong: dict[str, Any], message: str):

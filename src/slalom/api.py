@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
-from numbers import Integral
-from typing import Any, Literal, get_args, overload
+from typing import Any, Literal, overload
 
+from slalom.checks import Budget, Seed, declared
 from slalom.errors import InputError
 from slalom.explainers import check_options, load, options, together
 from slalom.explanation import Cost, Explanation
-from slalom.models import Output, open_model
+from slalom.models import BatchTokens, Output, Tolerance, open_model
 from slalom.models.ask import Ask
 from slalom.models.engines import EngineName
 from slalom.models.protocol import Model, Text
@@ -48,9 +48,9 @@ class Explainer:
         output: Output | None = None,
         labels: Sequence[str] | None = None,
         device: str | None = None,
-        batch_tokens: int | None = None,
+        batch_tokens: BatchTokens | None = None,
         engine: EngineName | None = None,
-        engine_tolerance: float | None = None,
+        engine_tolerance: Tolerance | None = None,
     ):
         self.model: Model = open_model(
             model,
@@ -91,8 +91,8 @@ class Explainer:
         *,
         target: str | int | None = None,
         method: str = "slalom",
-        budget: int | Literal["auto"] = "auto",
-        seed: int = 0,
+        budget: Budget = "auto",
+        seed: Seed = 0,
         granularity: Granularity = "positions",
         every_class: bool = False,
         explain: Side = "both",
@@ -110,17 +110,7 @@ class Explainer:
         progress: called with the number of queries asked so far about the current text, also in between;
         what it raises ends the work.
         """
-        order = Order(
-            _whole(target),
-            method,
-            _whole(budget),
-            _whole(seed),
-            granularity,
-            every_class,
-            explain,
-            progress,
-            options,
-        )
+        order = Order(target, method, budget, seed, granularity, every_class, explain, progress, options)
         if isinstance(text, list):
             return _explain_all(self.model, _each(text, explain), order)
         return _explain(self.model, text, order)
@@ -134,9 +124,9 @@ def explain(
     output: Output | None = None,
     labels: Sequence[str] | None = None,
     device: str | None = None,
-    batch_tokens: int | None = None,
+    batch_tokens: BatchTokens | None = None,
     engine: EngineName | None = None,
-    engine_tolerance: float | None = None,
+    engine_tolerance: Tolerance | None = None,
     **call: Any,
 ) -> Any:
     """Explain a text in one call; `call` takes what an `Explainer` takes when it is called.
@@ -168,8 +158,8 @@ class Order:
 
     target: str | int | None
     method: str
-    budget: int | Literal["auto"]
-    seed: int
+    budget: Budget
+    seed: Seed
     granularity: Granularity
     every_class: bool
     side: Side
@@ -177,17 +167,10 @@ class Order:
     options: Mapping[str, Any]
 
     def __post_init__(self) -> None:
-        _one_of("granularity", self.granularity, get_args(Granularity))
-        _one_of("explain", self.side, get_args(Side))
-        if self.budget != "auto" and not (type(self.budget) is int and self.budget > 0):
-            raise InputError(f"budget must be 'auto' or a positive whole number; got {self.budget!r}")
-        if not (type(self.seed) is int and self.seed >= 0):
-            raise InputError(f"seed must be a whole number of at least 0; got {self.seed!r}")
-        if type(self.every_class) is not bool:
-            raise InputError(f"every_class must be True or False; got {self.every_class!r}")
-        if self.progress is not None and not callable(self.progress):
-            raise InputError(f"progress must be a function of the number of queries; got {self.progress!r}")
-        check_options(self.method, self.options)
+        for name, allowed in declared(Order).items():
+            word = "explain" if name == "side" else name
+            object.__setattr__(self, name, allowed.check(word, getattr(self, name)))
+        object.__setattr__(self, "options", check_options(self.method, self.options))
         if self.granularity == "types" and "granularity" not in options(self.method):
             raise InputError(
                 f"the method {self.method!r} does not explain token types; use positions or words"
@@ -220,7 +203,13 @@ def _explain(model: Model, text: Text, order: Order) -> Explanation:
     target = choose_target(model, order.target, ask.whole())
     run = load(order.method)
     others = [label for label in range(len(model.labels)) if order.every_class and label != target.index]
-    results = [run(ask, replace(target, index=i), **order.method_options) for i in (target.index, *others)]
+    asked = (target.index, *others)
+    try:
+        results = [run(ask, replace(target, index=i), **order.method_options) for i in asked]
+    except MemoryError as error:
+        raise InputError(
+            f"{order.method!r} with the budget {order.budget} needs more memory than there is; lower it"
+        ) from error
     # The classes share their queries, so each of them cost what all of them cost together.
     seconds = clock() - start
     chosen, *rest = [_completed(result, ask, order, seconds) for result in results]
@@ -269,16 +258,6 @@ def _versions() -> dict[str, str]:
 @cache
 def _version(package: str) -> str:
     return version(package)
-
-
-def _whole(value: Any) -> Any:
-    """numpy's whole numbers as Python's; everything else as it is."""
-    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
-
-
-def _one_of(name: str, given: object, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise InputError(f"{name} must be one of {', '.join(known)}; got {given!r}")
 
 
 def _some(tokens: Tokens) -> Tokens:

@@ -280,7 +280,7 @@ def test_a_text_that_makes_its_group_fail_fails_alone(corpus: str, tmp_path: Pat
         ({"method": "slalm"}, "slalm"),
         ({"budget": 2}, "no document can be explained with these settings: .* at least 3 queries"),
         ({"target": "angry"}, "no document can be explained with these settings: .* no label 'angry'"),
-        ({"options": {"effort": "huge"}}, "no document can be explained with these settings"),
+        ({"options": {"effort": "huge"}}, "effort must be .fast., .balanced. or .faithful.; got .huge."),
         ({"options": {"nonsense": 1}}, "nonsense"),
         ({"model": "./nowhere"}, "no directory"),
         ({"where": Where(gpus_per_worker=0), "limit": 0}, "limit must be a positive whole number"),

@@ -400,11 +400,11 @@ def test_a_common_shift_of_the_importances_is_no_uncertainty():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"effort": "quick"}, "effort must be one of fast, balanced, faithful; got 'quick'"),
-        ({"gamma": float("nan")}, "gamma, the sum of the importances, must be a finite number"),
+        ({"effort": "quick"}, "effort must be 'fast', 'balanced' or 'faithful'; got 'quick'"),
+        ({"gamma": float("nan")}, "gamma must be a number from -1e.06 to 1e.06"),
         ({"gamma": "0"}, "gamma"),
         ({"gamma": True}, "gamma"),
-        ({"granularity": "sentences"}, "granularity must be one of"),
+        ({"granularity": "sentences"}, "granularity must be 'positions', 'types' or 'words'"),
     ],
 )
 def test_wrong_options(bundled: Explainer, wrong: dict[str, Any], message: str):

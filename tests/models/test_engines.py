@@ -189,11 +189,11 @@ def test_compile_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_wrong_choices_are_refused() -> None:
     module, own = bag()
-    with pytest.raises(InputError, match="engine must be one of eager"):
+    with pytest.raises(InputError, match="engine must be 'eager'"):
         open_model(module, own, engine="cuda")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="engine_tolerance judges an engine"):
         open_model(module, own, engine_tolerance=0.1)
-    with pytest.raises(InputError, match="above 0"):
+    with pytest.raises(InputError, match="engine_tolerance must be a number from 1e-20"):
         open_model(module, own, engine="onnx", engine_tolerance=-1)
     with pytest.raises(InputError, match="is for torch modules"):
         open_model(lambda texts: [[0.0, 1.0] for _ in texts], engine="onnx")

@@ -205,9 +205,9 @@ def test_what_is_no_model(given: Any):
 
 
 def test_options_are_checked(saved: tuple[Path, Any, Any]):
-    with pytest.raises(InputError, match="output must be one of logits, log_odds"):
+    with pytest.raises(InputError, match="output must be 'logits', 'log_odds', "):
         open_model(len, output="percent")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(InputError, match="batch_tokens must be at least 1"):
+    with pytest.raises(InputError, match="batch_tokens must be a whole number from 1"):
         open_model(len, batch_tokens=0)
     with pytest.raises(InputError, match="no such device: 'gpu7'"):
         open_model(saved[0], device="gpu7")

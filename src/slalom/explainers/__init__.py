@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slalom.checks import Allowed, declared
 from slalom.errors import InputError
 
 if TYPE_CHECKING:
@@ -68,13 +69,24 @@ def options(name: str) -> dict[str, Any]:
     return {p.name: p.default for p in parameters if p.name not in CONTRACT}
 
 
-def check_options(name: str, given: Mapping[str, object]) -> None:
-    """Raise an InputError that names the first option the method does not have."""
-    known = options(name)
+def option_ranges(name: str) -> dict[str, Allowed]:
+    """What each of a method's own options may be, from the annotations of its `explain`.
+
+    `str(allowed)` says it in words, `allowed.check(option, value)` checks a value. Where less is allowed
+    (by a server, say), narrow it: `dataclasses.replace(allowed, whole=Range(1, 100))`.
+    """
+    known = declared(load(name))
+    return {option: known.get(option, Allowed(kinds=(object,))) for option in options(name)}
+
+
+def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options as the method takes them; an InputError names the first that it does not have or take."""
+    known = option_ranges(name)
     for option in given:
         if option not in known:
             have = f"its options are: {', '.join(known)}" if known else "it has no options"
             raise InputError(f"the method {name!r} has no option {option!r}; {have}")
+    return {option: known[option].check(option, value) for option, value in given.items()}
 
 
 def _describe(name: str) -> Method:

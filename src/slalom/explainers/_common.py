@@ -6,10 +6,11 @@ import importlib
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from slalom.checks import Budget, Range
 from slalom.errors import InputError, MissingExtraError, SlalomError
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
@@ -18,7 +19,8 @@ from slalom.perturb import from_keep, from_rows
 from slalom.surrogate import Surrogate
 from slalom.tokens import FloatArray
 
-Budget = int | Literal["auto"]
+Gamma = Annotated[float, Range(-1e6, 1e6)]
+"""The sum of the importances of a SLALOM: any number, they can be shifted alike."""
 Granularity = Literal["positions", "types"]
 
 AUTO = 1000
@@ -61,21 +63,8 @@ def queries(method: str, budget: Budget, auto: int = AUTO, least: int = 1) -> in
     return budget
 
 
-def choose(name: str, given: object, known: Any) -> None:
-    """Refuses an option that is none of the values of a Literal."""
-    if given not in get_args(known):
-        raise InputError(f"{name} must be one of {', '.join(map(str, get_args(known)))}; got {given!r}")
-
-
-def whole_number(name: str, given: object, least: int = 1) -> None:
-    """Refuses an option that is no whole number of at least `least`."""
-    if type(given) is not int or given < least:
-        raise InputError(f"{name} must be a whole number of at least {least}; got {given!r}")
-
-
 def units(ask: Ask, granularity: Granularity) -> np.ndarray:
     """(n,) the unit of every position: itself, or its type."""
-    choose("granularity", granularity, Granularity)
     return ask.tokens.inverse if granularity == "types" else np.arange(len(ask.tokens))
 
 

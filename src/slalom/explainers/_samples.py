@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from slalom import designs
-from slalom.explainers._common import choose, finish, held_out, whole_number
+from slalom.explainers._common import finish, held_out
 from slalom.explanation import Explanation
 from slalom.fit import readings
 from slalom.models.ask import Ask
@@ -43,9 +43,6 @@ def draw(
     "short": sequences of 1 … `longest` types; "deletions": the text without 0 … `most` of its tokens;
     "subsets": the text without any number of them.
     """
-    choose("design", design, Design)
-    whole_number("longest", longest)
-    whole_number("most", most, least=0)
     tokens, rng = ask.tokens, np.random.default_rng(seed)
     if design == "short":
         queries = designs.short(tokens.first, len(tokens), count, tuple(range(1, longest + 1)), rng)

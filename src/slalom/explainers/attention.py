@@ -10,14 +10,15 @@ not say for or against.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import maximum_flow
 
+from slalom.checks import Range, check
 from slalom.errors import InputError
-from slalom.explainers._common import Budget, choose, finish, queries
+from slalom.explainers._common import Budget, finish, queries
 from slalom.explainers._gradients import NO_SIGN
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
@@ -41,18 +42,14 @@ def explain(
     budget: Budget = "auto",
     seed: int = 0,
     reading: Reading = "alpha_avg",
-    layer: int = -1,
+    layer: Annotated[int, Range(-1000, 999)] = -1,
 ) -> Explanation:
     """One pass through a copy of the model that computes its attention in the open."""
     from slalom.models.whitebox import attentions, per_token
 
-    choose("reading", reading, Reading)
     queries("attention", budget, 2, least=2)
     weights, owner = attentions(ask, "attention")
-    if type(layer) is not int or not -len(weights) <= layer < len(weights):
-        raise InputError(
-            f"layer must be a whole number below {len(weights)}, the model's layers; got {layer!r}"
-        )
+    check("layer", layer, Annotated[int, Range(-len(weights), len(weights) - 1)])
     read_out = len(owner) - 1 if _is_causal(weights) else 0
     row = weights[layer, :, read_out]
     places = {"alpha_avg": row.mean(axis=0), "alpha_max": row.max(axis=0)}

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from scipy import sparse
 
-from slalom.errors import InputError
-from slalom.explainers._common import Budget, choose, extra, finish, held_out, queries
+from slalom.checks import Range
+from slalom.explainers._common import Budget, extra, finish, held_out, queries
 from slalom.explainers._samples import Sample, draw
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
@@ -38,16 +38,13 @@ def explain(
     budget: Budget = "auto",
     seed: int = 0,
     design: Design = "deletions",
-    alpha: float = 0.01,
+    alpha: Annotated[float, Range(1e-9, 1e9)] = 0.01,
 ) -> Explanation:
     """`budget` queries (1000 by default), an eighth of them held out."""
-    choose("design", design, Design)
-    if not (isinstance(alpha, int | float) and 0 < alpha < np.inf):
-        raise InputError(f"alpha, the strength of the lasso, must be a positive number; got {alpha!r}")
     n, types = len(ask.tokens), ask.tokens.n_types
     sample = draw(ask, target, design, queries("gam", budget, least=2) - 1, seed)
     rows, truth = _indicators(sample, ask.tokens.inverse, types), target.read(sample.outputs)
-    solved, converged = _lasso(rows[sample.fitted], truth[sample.fitted], n * types, float(alpha), ask.check)
+    solved, converged = _lasso(rows[sample.fitted], truth[sample.fitted], n * types, alpha, ask.check)
     own = ask.tokens.inverse * n + np.arange(n)
     mean = float(truth[sample.fitted].mean())
     late = () if converged else ("The lasso had not settled when its iterations ended; raise alpha.",)
@@ -57,7 +54,7 @@ def explain(
         "gam",
         {"attribution": solved.weights[own, 0]},
         fidelity=held_out(solved, rows[sample.held_out], truth[sample.held_out], mean),
-        settings={"design": design, "alpha": float(alpha), "weights": int((solved.weights != 0).sum())},
+        settings={"design": design, "alpha": alpha, "weights": int((solved.weights != 0).sum())},
         notes=late,
     )
 

@@ -7,7 +7,7 @@ rank by. Through captum's Saliency, special tokens in place.
 
 from __future__ import annotations
 
-from slalom.explainers._common import Budget, choose, extra, finish, queries
+from slalom.explainers._common import Budget, extra, finish, queries
 from slalom.explainers._gradients import Reading, notes, readings
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
@@ -22,7 +22,6 @@ def explain(
     """One forward and one backward pass, after one that finds the embedding layer."""
     from slalom.models.whitebox import inside
 
-    choose("reading", reading, Reading)
     queries("gradient", budget, 4, least=4)
     captum = extra("captum.attr", "gradient")
     with inside(ask, target, "gradient") as opened:

@@ -9,11 +9,12 @@ the embedding layer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
-from slalom.explainers._common import Budget, choose, extra, finish, queries, whole_number
+from slalom.checks import Range, check
+from slalom.explainers._common import Budget, extra, finish, queries
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 NEEDS = "gradients"
 
 Baseline = Literal["token", "zero"]
+
+_MOST_STEPS = 100_000
 
 _GAP = 0.01
 """The largest relative completeness gap that is accepted without more steps."""
@@ -45,16 +48,14 @@ def explain(
     *,
     budget: Budget = "auto",
     seed: int = 0,
-    steps: int = 50,
-    most_steps: int = 1600,
+    steps: Annotated[int, Range(1, _MOST_STEPS)] = 50,
+    most_steps: Annotated[int, Range(1, _MOST_STEPS)] = 1600,
     baseline: Baseline = "token",
 ) -> Explanation:
     """A forward and a backward pass for each of the steps; `fidelity` holds the relative completeness gap."""
     from slalom.models.whitebox import inside
 
-    choose("baseline", baseline, Baseline)
-    whole_number("steps", steps)
-    whole_number("most_steps", most_steps, least=steps)
+    check("most_steps", most_steps, Annotated[int, Range(steps, _MOST_STEPS)])
     passes = (queries("integrated_gradients", budget, 4 * most_steps, least=2 + _AROUND) - _AROUND) // 2
     captum = extra("captum.attr", "integrated_gradients")
     with inside(ask, target, "integrated_gradients") as opened:

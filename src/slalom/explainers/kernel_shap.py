@@ -7,10 +7,11 @@ of the empty text. No token is selected away (l1_reg off, where the package keep
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from slalom.checks import Range
 from slalom.explainers._common import Budget, Granularity, Subsets, extra, finish, numpy_seed, queries, units
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
@@ -27,7 +28,7 @@ def explain(
     budget: Budget = "auto",
     seed: int = 0,
     granularity: Granularity = "positions",
-    l1_reg: str | float | bool = False,
+    l1_reg: Literal[False, "aic", "bic"] | Annotated[float, Range(0, 1e6)] = False,
 ) -> Explanation:
     """Shapley values from `budget` queries: two for the whole and the empty text, the others for subsets.
 

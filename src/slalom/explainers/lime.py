@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from slalom.errors import InputError
+from slalom.checks import Range
 from slalom.explainers._common import Budget, Granularity, Subsets, extra, finish, queries, units
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
@@ -33,11 +33,9 @@ def explain(
     budget: Budget = "auto",
     seed: int = 0,
     granularity: Granularity = "positions",
-    kernel_width: float = 25.0,
+    kernel_width: Annotated[float, Range(0.01, 1e6)] = 25.0,
 ) -> Explanation:
     """LIME's weights from `budget` samples (1000 by default), the first of which is the text itself."""
-    if not (isinstance(kernel_width, int | float) and kernel_width > 0):
-        raise InputError(f"kernel_width must be a positive number; got {kernel_width!r}")
     samples = queries("lime", budget, least=2)
     unit = units(ask, granularity)
     value = Subsets(ask, target, unit)
@@ -64,7 +62,7 @@ def explain(
         {"attribution": weights[unit]},
         surrogate=Additive((weights / np.bincount(unit))[unit], np.array([found.intercept[0]])),
         fidelity={"weighted_r2": float(found.score)},
-        settings={"kernel_width": float(kernel_width), "samples": samples},
+        settings={"kernel_width": kernel_width, "samples": samples},
         notes=value.notes,
     )
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from slalom.explainers._common import Budget, choose, finish, held_out, queries
+from slalom.explainers._common import Budget, finish, held_out, queries
 from slalom.explainers._samples import Design, draw
 from slalom.explanation import Explanation
 from slalom.fit import linear
@@ -34,7 +34,6 @@ def explain(
     design: Design = "short",
 ) -> Explanation:
     """`budget` queries (1000 by default), an eighth of them held out."""
-    choose("granularity", granularity, Literal["types"])
     tokens = ask.tokens
     sample = draw(ask, target, design, queries("linear", budget, least=2) - 1, seed)
     counts, truth = sample.queries.counts(tokens.inverse, tokens.n_types), target.read(sample.outputs)

@@ -8,15 +8,15 @@ of (text, label) pairs, or the path of a file with the columns `text` and `label
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
+from slalom.checks import Range
 from slalom.data import Document, read, splits
 from slalom.errors import InputError
-from slalom.explainers._common import Budget, choose, finish
+from slalom.explainers._common import Budget, finish
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.label_counts import SMOOTHING, LabelCounts, label_counts
@@ -38,15 +38,12 @@ def explain(
     budget: Budget = "auto",
     seed: int = 0,
     data: Iterable[tuple[str, str | int]] | LabelCounts | str | Path | None = None,
-    smoothing: float = SMOOTHING,
+    smoothing: Annotated[float, Range(1e-9, 1e9)] = SMOOTHING,
     granularity: Literal["types"] = "types",
 ) -> Explanation:
     """One weight for every token type, from class-wise counts with multiplicity (maths 6)."""
-    choose("granularity", granularity, Literal["types"])
     if data is None:
         raise InputError(_NO_DATA)
-    if not (isinstance(smoothing, int | float) and 0 < smoothing < math.inf):
-        raise InputError(f"smoothing must be a positive number; got {smoothing!r}")
     counts = _own(ask.model, data) if isinstance(data, LabelCounts) else _counted(ask.model, data)
     weights = counts.weights(ask.tokens, target.index, smoothing)
     source = str(data) if isinstance(data, str | Path) else "given"
@@ -55,7 +52,7 @@ def explain(
         target,
         "naive_bayes",
         {"attribution": weights[ask.tokens.inverse]},
-        settings={"data": f"{source}: {sum(counts.texts)} texts", "smoothing": float(smoothing)},
+        settings={"data": f"{source}: {sum(counts.texts)} texts", "smoothing": smoothing},
     )
 
 

@@ -11,12 +11,14 @@ type) or "types" (the paper's: copies share their scores). `gamma` is the sum of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, get_args
+from typing import Annotated
 
 import numpy as np
 
+from slalom.checks import Budget, Range
 from slalom.errors import InputError
 from slalom.explainers._answers import Answers
+from slalom.explainers._common import Gamma
 from slalom.explainers._fidelity import fidelity
 from slalom.explainers._plan import LENGTH, PACES, Effort, Portion, portions
 from slalom.explainers._scales import Granularity, Scales, fit
@@ -39,15 +41,15 @@ def explain(
     ask: Ask,
     target: Target,
     *,
-    budget: int | Literal["auto"] = "auto",
+    budget: Budget = "auto",
     seed: int = 0,
     effort: Effort = "balanced",
     granularity: Granularity = "positions",
-    gamma: float = 0.0,
-    length: int = LENGTH,
+    gamma: Gamma = 0.0,
+    length: Annotated[int, Range(2, 1000)] = LENGTH,
 ) -> Explanation:
     """The value and importance of every token, with standard errors and fidelity on held-out queries."""
-    _check(budget, effort, granularity, gamma, length)
+    _check(budget, effort, length)
     whole = target.signal(ask.whole()[None])[0]
     plan = portions(ask.tokens, effort, budget, seed, length)
     answers, scales, certainty = _study(ask, target, plan, effort, granularity, gamma)
@@ -107,16 +109,9 @@ def _certainty(scales: Scales, target: Target) -> float:
     return readings.order_certainty(linear, covariance)
 
 
-def _check(budget: int | Literal["auto"], effort: str, granularity: str, gamma: float, length: int) -> None:
+def _check(budget: Budget, effort: str, length: int) -> None:
     if budget != "auto" and budget < _LEAST_BUDGET:
         raise InputError(f"'slalom' needs at least {_LEAST_BUDGET} queries; the budget is {budget}")
-    for name, given, known in (("effort", effort, Effort), ("granularity", granularity, Granularity)):
-        if given not in get_args(known):
-            raise InputError(f"{name} must be one of {', '.join(get_args(known))}; got {given!r}")
-    if isinstance(gamma, bool) or not isinstance(gamma, int | float) or not np.isfinite(gamma):
-        raise InputError(f"gamma, the sum of the importances, must be a finite number; got {gamma!r}")
-    if type(length) is not int or length < 2:
-        raise InputError(f"length, the tokens of a short query, is a whole number from 2; got {length!r}")
     if length != LENGTH and effort != "fast":
         raise InputError(f"length is an option of effort 'fast'; the effort is {effort!r}")
 
@@ -150,7 +145,7 @@ def _read(scales: Scales, target: Target) -> tuple[dict[str, FloatArray], dict[s
     return scores, errors
 
 
-def _stopped(certainty: float, effort: Effort, budget: int | Literal["auto"]) -> str:
+def _stopped(certainty: float, effort: Effort, budget: Budget) -> str:
     told = f"the order of two tokens is right with {100 * certainty:.0f} % on average"
     if budget != "auto":
         return f"the budget of {budget} queries is used; {told}"

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from slalom import designs
-from slalom.explainers._common import Budget, choose, finish, held_out, queries
+from slalom.explainers._common import Budget, Gamma, finish, held_out, queries
 from slalom.explainers._samples import for_target
 from slalom.explanation import Explanation
 from slalom.fit import ana, readings
@@ -34,10 +34,9 @@ def explain(
     seed: int = 0,
     granularity: Literal["types"] = "types",
     strict: bool = False,
-    gamma: float = 0.0,
+    gamma: Gamma = 0.0,
 ) -> Explanation:
     """2 d − 1 queries and the text; what a larger budget leaves over judges the fit on sequences of three."""
-    choose("granularity", granularity, Literal["types"])
     tokens = ask.tokens
     first, n, d = tokens.first, len(tokens), tokens.n_types
     spare = queries("slalom_ana", budget, 2 * d, least=2 * d) - 2 * d

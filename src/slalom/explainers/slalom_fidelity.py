@@ -6,9 +6,10 @@ One value and importance for every token type, by the exact solver, from queries
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from slalom.explainers._common import Budget, choose, queries
+from slalom.checks import Range
+from slalom.explainers._common import Budget, queries
 from slalom.explainers._samples import draw, finish_types
 from slalom.explanation import Explanation
 from slalom.fit import exact
@@ -26,10 +27,9 @@ def explain(
     budget: Budget = "auto",
     seed: int = 0,
     granularity: Literal["types"] = "types",
-    most: int = 5,
+    most: Annotated[int, Range(0, 1_000_000)] = 5,
 ) -> Explanation:
     """`budget` copies of the text (1000 by default) with 0 … `most` tokens left out, an eighth held out."""
-    choose("granularity", granularity, Literal["types"])
     tokens = ask.tokens
     sample = draw(ask, target, "deletions", queries("slalom_fidelity", budget, least=2) - 1, seed, most=most)
     counts = sample.queries.counts(tokens.inverse, tokens.n_types)

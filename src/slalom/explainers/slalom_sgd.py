@@ -8,9 +8,10 @@ surrogate exactly.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from slalom.explainers._common import Budget, choose, queries, whole_number
+from slalom.checks import Range
+from slalom.explainers._common import Budget, Gamma, queries
 from slalom.explainers._samples import draw, finish_types
 from slalom.explanation import Explanation
 from slalom.fit import sgd
@@ -30,23 +31,20 @@ def explain(
     budget: Budget = "auto",
     seed: int = 0,
     granularity: Literal["types"] = "types",
-    length: int = 3,
-    epochs: int | Literal["auto"] = "auto",
-    batch_size: int = 128,
-    learning_rate: float = 1e-2,
-    gamma: float = 0.0,
+    length: Annotated[int, Range(1, 100)] = 3,
+    epochs: Literal["auto"] | Annotated[int, Range(1, 100_000)] = "auto",
+    batch_size: Annotated[int, Range(1, 1_000_000)] = 128,
+    learning_rate: Annotated[float, Range(1e-9, 10)] = 1e-2,
+    gamma: Gamma = 0.0,
 ) -> Explanation:
     """`budget` sequences (1000 by default) of 1 … `length` types, an eighth of them held out.
 
     The paper's 5000 sequences and 20 epochs make 800 steps of Adam; epochs="auto" takes as many steps.
     """
-    choose("granularity", granularity, Literal["types"])
-    whole_number("batch_size", batch_size)
     tokens = ask.tokens
     sample = draw(ask, target, "short", queries("slalom_sgd", budget, least=2) - 1, seed, longest=length)
     counts = sample.queries.counts(tokens.inverse, tokens.n_types)
     passes = -(-_STEPS // -(-len(sample.fitted) // batch_size)) if epochs == "auto" else epochs
-    whole_number("epochs", passes)
     solved = sgd.fit(
         counts[sample.fitted],
         sample.outputs[sample.fitted],

@@ -6,10 +6,10 @@ the averaged gradient. Through captum's NoiseTunnel, special tokens in place.
 
 from __future__ import annotations
 
-import math
+from typing import Annotated
 
-from slalom.errors import InputError
-from slalom.explainers._common import Budget, choose, extra, finish, queries
+from slalom.checks import Range
+from slalom.explainers._common import Budget, extra, finish, queries
 from slalom.explainers._gradients import Reading, notes, readings
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
@@ -29,16 +29,13 @@ def explain(
     budget: Budget = "auto",
     seed: int = 0,
     reading: Reading = "grad_x_input",
-    noise: float = 0.1,
+    noise: Annotated[float, Range(1e-6, 10)] = 0.1,
 ) -> Explanation:
     """A forward and a backward pass for each of 50 samples, or as many as the budget allows."""
     import torch
 
     from slalom.models.whitebox import inside
 
-    choose("reading", reading, Reading)
-    if not (isinstance(noise, int | float) and 0 < noise < math.inf):
-        raise InputError(f"noise must be a positive number; got {noise!r}")
     samples = (queries("smoothgrad", budget, 2 * _SAMPLES + _AROUND, least=2 + _AROUND) - _AROUND) // 2
     captum = extra("captum.attr", "smoothgrad")
     with inside(ask, target, "smoothgrad") as opened:
@@ -56,5 +53,5 @@ def explain(
                 abs=False,
             )
     scores = readings(slope, opened, len(ask.tokens))
-    settings = {"samples": samples, "noise": float(noise)}
+    settings = {"samples": samples, "noise": noise}
     return finish(ask, target, "smoothgrad", scores, ranking=reading, settings=settings, notes=notes(reading))

@@ -6,14 +6,18 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from slalom.checks import Range, checked
 from slalom.errors import InputError, ModelError
 from slalom.models.engines import EngineName, check_engine
 from slalom.models.protocol import Model, Text
-from slalom.models.reading import Output, check_output
+from slalom.models.reading import Output
 
 __all__ = ["Model", "Output", "Text", "open_model"]
+
+BatchTokens = Annotated[int, Range(1, 1_000_000_000)]
+Tolerance = Annotated[float, Range(1e-20, 1000)]
 
 
 def open_model(
@@ -23,9 +27,9 @@ def open_model(
     output: Output | None = None,
     labels: Sequence[str] | None = None,
     device: str | None = None,
-    batch_tokens: int | None = None,
+    batch_tokens: BatchTokens | None = None,
     engine: EngineName | None = None,
-    engine_tolerance: float | None = None,
+    engine_tolerance: Tolerance | None = None,
 ) -> Model:
     """A model to explain, from whatever there is:
 
@@ -42,17 +46,17 @@ def open_model(
     `engine` computes the forward passes of a module another way (docs/engines.md), and is refused where it
     deviates from the module by more than the share `engine_tolerance` of the spread of its logits.
     """
-    check_output(output)
-    check_engine(engine, engine_tolerance)
-    if batch_tokens is not None and batch_tokens < 1:
-        raise InputError(f"batch_tokens must be at least 1; got {batch_tokens}")
-    options = {
+    given = {
         "output": output,
         "labels": labels,
+        "device": device,
         "batch_tokens": batch_tokens,
         "engine": engine,
         "engine_tolerance": engine_tolerance,
     }
+    options = checked(open_model, given)
+    check_engine(engine, engine_tolerance)
+    device = options.pop("device")
     if model is None or isinstance(model, (str, Path)):
         return _from_files(bundled() if model is None else model, tokenizer, device, options)
     if device is not None:

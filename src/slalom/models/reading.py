@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import logit
@@ -51,12 +51,6 @@ class Reading:
         if self.width == 1:
             return np.c_[np.zeros(len(answers)), logit(np.clip(answers, CLIP, 1 - CLIP))]
         return np.log(np.maximum(answers, CLIP))
-
-
-def check_output(output: str | None) -> None:
-    """Refuses an unknown kind of output."""
-    if output is not None and output not in get_args(Output):
-        raise InputError(f"output must be one of {', '.join(get_args(Output))}; got {output!r}")
 
 
 def reading(

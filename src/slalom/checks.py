@@ -1,0 +1,165 @@
+"""What an option may be. Its annotation declares it, and this is the one place that checks it.
+
+    Literal["mask", "zero"]                  one of these
+    bool                                     True or False
+    Annotated[int, Range(1, 100)]            a whole number within these bounds
+    Annotated[float, Range(0, 10)]           a number within these bounds
+    Sequence[str]                            a list of names
+    Callable, Path, str, …                   an instance of the class
+    X | Y | None                             any of them
+
+Numbers of numpy count as Python's. Bounds are included; NaN and infinite numbers lie outside of all bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from numbers import Integral, Real
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from slalom.errors import InputError
+
+
+@dataclass(frozen=True)
+class Range:
+    """The bounds of a number, both included."""
+
+    least: float = -math.inf
+    most: float = math.inf
+
+    def __contains__(self, number: Any) -> bool:
+        return self.least <= number <= self.most
+
+    def __str__(self) -> str:
+        low, high = (f"{n:,}" if isinstance(n, int) else f"{n:g}" for n in (self.least, self.most))
+        if abs(self.least) == abs(self.most) == math.inf:
+            return ""
+        return f" of at least {low}" if self.most == math.inf else f" from {low} to {high}"
+
+
+MOST_QUERIES = 1_000_000
+"""The largest budget: beyond, the queries alone would fill the memory of most machines."""
+
+Budget = Literal["auto"] | Annotated[int, Range(1, MOST_QUERIES)]
+Seed = Annotated[int, Range(0, 2**63 - 1)]
+Positive = Annotated[int, Range(1)]
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """All that one option may be."""
+
+    choices: tuple[str | bool | None, ...] = ()
+    whole: Range | None = None
+    number: Range | None = None
+    names: bool = False
+    """A list of strings, or of whole numbers, which become strings."""
+    kinds: tuple[Any, ...] = ()
+    """Classes whose instances are taken as they are."""
+
+    def check(self, name: str, given: Any) -> Any:
+        """What was given, numbers and names in Python's own types; an InputError where it is not allowed."""
+        value = self._taken(given)
+        if value is _REFUSED:
+            raise InputError(f"{name} must be {self}; got {shown(given)}")
+        return value
+
+    def _taken(self, given: Any) -> Any:
+        if isinstance(given, str | bool | NoneType):
+            plain = isinstance(given, str) and str in self.kinds
+            return given if plain or object in self.kinds or given in self.choices else _REFUSED
+        if self.whole is not None and isinstance(given, Integral) and int(given) in self.whole:
+            return int(given)
+        if self.number is not None and isinstance(given, Real) and _float(given) in self.number:
+            return float(given)
+        if self.names and (named := _names(given)):
+            return named
+        return given if isinstance(given, self.kinds) else _REFUSED
+
+    def __str__(self) -> str:
+        words = [repr(choice) for choice in self.choices if choice is not None]
+        words += [f"a whole number{self.whole}"] * (self.whole is not None)
+        words += [f"a number{self.number}"] * (self.number is not None)
+        words += ["a list of names"] * self.names
+        words += [_WORDS.get(kind, f"of the type {kind.__name__}") for kind in self.kinds]
+        words += ["None"] * (None in self.choices)
+        return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+_REFUSED = object()
+_WORDS = {str: "text", Callable: "a function", object: "anything"}
+
+
+def check(name: str, given: Any, annotation: Any) -> Any:
+    """`given` as the annotation allows it; raises an InputError that says what is allowed."""
+    return allowed(annotation).check(name, given)
+
+
+@cache
+def declared(function: Callable[..., Any]) -> Mapping[str, Allowed]:
+    """What each parameter of a function, or field of a class, may be, as far as it is annotated."""
+    hints = get_type_hints(function, include_extras=True)
+    return {name: allowed(hint) for name, hint in hints.items() if name != "return"}
+
+
+def checked(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as the function's annotations allow them."""
+    known = declared(function)
+    return {name: known[name].check(name, value) for name, value in given.items()}
+
+
+@cache
+def allowed(annotation: Any) -> Allowed:
+    """What an annotation allows."""
+    kind, parts = get_origin(annotation), get_args(annotation)
+    if kind in (Union, UnionType):
+        return _any_of([allowed(part) for part in parts])
+    if kind is Literal or annotation in (bool, None, NoneType):
+        return Allowed(choices=parts or ((True, False) if annotation is bool else (None,)))
+    base, bounds = (parts[0], parts[1]) if kind is Annotated else (annotation, Range())
+    if base in (int, float):
+        return Allowed(whole=bounds) if base is int else Allowed(number=bounds)
+    if kind is Sequence:
+        return Allowed(names=True)
+    return Allowed(kinds=(object if annotation is Any else kind or annotation,))
+
+
+def _any_of(parts: Sequence[Allowed]) -> Allowed:
+    return Allowed(
+        choices=tuple(choice for part in parts for choice in part.choices),
+        whole=next((part.whole for part in parts if part.whole), None),
+        number=next((part.number for part in parts if part.number), None),
+        names=any(part.names for part in parts),
+        kinds=tuple(kind for part in parts for kind in part.kinds),
+    )
+
+
+def _float(given: Real) -> float:
+    """A number as a float; NaN, which lies in no range, where it has no finite one."""
+    try:
+        number = float(given)
+    except OverflowError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _names(given: Any) -> tuple[str, ...] | None:
+    entries = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(entries, Iterable) or isinstance(entries, bytes | Mapping):
+        return None
+    entries = list(entries)
+    known = all(isinstance(entry, str | Integral) and not isinstance(entry, bool) for entry in entries)
+    return tuple(map(str, entries)) if known else None
+
+
+def shown(given: object, most: int = 60) -> str:
+    """A value as an error message shows it: on one line, not too long, whatever it is."""
+    try:
+        text = " ".join(repr(given).split())
+    except Exception:  # repr is the caller's code; huge whole numbers have none
+        text = f"a {type(given).__name__}"
+    return text if len(text) <= most else f"{text[:most]}…"
