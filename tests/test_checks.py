@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slalom.api import Explainer, Order
@@ -157,7 +157,7 @@ def test_values_of_no_kind_are_refused_everywhere(method: str, name: str):
             explainer(method)(TEXT, **{"method": method, "budget": 40, name: value})
 
 
-@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, deadline=None, derandomize=True)
 @given(
     st.sampled_from(PLACES),
     st.sampled_from(ODD) | st.text(max_size=3) | st.floats(-1, 1) | st.integers(-3, 3),
