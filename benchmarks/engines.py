@@ -38,7 +38,7 @@ def main() -> None:
     module, tokenizer = _model(given.model)
     with evaluating(module):
         forward = Forward(module, "token_type_ids" in tokenizer.model_input_names)
-        calls, reports = _calls(given.engines.split(","), module, tokenizer, forward)
+        calls, reports = _calls(given.engines.split(","), tokenizer, forward)
         found = {name: _load(name, module, calls, given.repeats) for name in given.loads.split(",")}
     document = {"threads": torch.get_num_threads(), "engines": reports, "seconds": found}
     print(json.dumps(document, indent=1) if given.json else _table(document))
@@ -63,9 +63,7 @@ def _model(source: str | None) -> tuple[Any, Any]:
     return BertForSequenceClassification(config).eval(), load_tokenizer(bundled())
 
 
-def _calls(
-    names: list[str], module: Any, tokenizer: Any, forward: Forward
-) -> tuple[dict[str, Call], dict[str, Any]]:
+def _calls(names: list[str], tokenizer: Any, forward: Forward) -> tuple[dict[str, Call], dict[str, Any]]:
     """The engines that can be made, and what they say of themselves."""
     calls: dict[str, Call] = {}
     reports: dict[str, Any] = {}
@@ -76,7 +74,7 @@ def _calls(
             calls[name], reports[name] = forward, {"name": name, "deviation": 0.0}
             continue
         start = time.perf_counter()
-        engine = Engine(name, module, tokenizer)
+        engine = Engine(name, tokenizer)
         try:
             engine.over(forward)(ids, np.zeros_like(ids))
         except SlalomError as error:

@@ -83,13 +83,13 @@ def test_equal_quality_is_judged_with_the_default_and_with_the_best_engine() -> 
 
     theirs = [{"aopc": 0.5, "seconds": 60.0}, {"aopc": 0.7, "seconds": 90.0}]
     ours = {100: [row(0.4, 0.1, 0.1), row(0.5, 0.1, 0.1)], 200: [row(0.6, 1.0, 0.5), row(0.8, 1.0, 0.5)]}
-    default, best = _goals("shap_kernel", theirs, 200, ours)
+    default, best = _goals("shap_kernel", theirs, 200, ours, "eager")
     assert "eager" in default["claim"]
     assert "lean" in best["claim"]
     assert "best fp32" in best["claim"]
     assert (default["ratio"]["median"], best["ratio"]["median"]) == (75.0, 150.0)
     assert (default["reached"], best["reached"]) == (False, True)
     assert default["aopc_gap"] == pytest.approx(0.1)
-    [missed] = _goals("shap_kernel", theirs, None, ours)
+    [missed] = _goals("shap_kernel", theirs, None, ours, "eager")
     assert missed["reached"] is False
     assert "200 queries" in missed["reason"]

@@ -20,8 +20,9 @@ from zoo import tiny
 SENTENCE = "A good film with a bad plot and a very good cast, not dull at all, and it was great to see."
 
 
-def tiny_case(kind: str = "bert", method: str = "occlusion") -> Case:
-    return make_case(slalom.Explainer(*tiny(kind)), Document(SENTENCE), method=method, target=1)
+def tiny_case(kind: str = "bert", method: str = "occlusion", engine: Any = None) -> Case:
+    explainer = slalom.Explainer(*tiny(kind), engine=engine)
+    return make_case(explainer, Document(SENTENCE), method=method, target=1)
 
 
 def test_scores_of_the_model_change_and_random_ones_do_not():
@@ -29,6 +30,15 @@ def test_scores_of_the_model_change_and_random_ones_do_not():
     assert found["all"] < 0.6
     assert found["mean"] < 0.8
     assert measure(tiny_case(method="random")) == {"mean": 1.0, "head": 1.0, "all": 1.0}
+
+
+@pytest.mark.parametrize("engine", ["eager", "lean", "onnx"])
+def test_an_engine_answers_with_the_weights_that_were_drawn(engine: str):
+    if engine == "onnx":
+        pytest.importorskip("onnxruntime")
+        pytest.importorskip("onnxscript")
+    found = measure(tiny_case(engine=engine), levels=2)
+    assert found["all"] < 0.6
 
 
 def test_the_planted_importances_are_lost_with_the_weights():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import os
 import pickle
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
@@ -16,8 +19,8 @@ from torch import nn
 from slalom import Explainer
 from slalom.errors import InputError, MissingExtraError, ModelError
 from slalom.models import open_model
-from slalom.models.engines import ENGINES, KINDS
-from slalom.models.engines.hardware import amx_is_broken
+from slalom.models.engines import ENGINES, KINDS, hardware
+from slalom.models.engines.hardware import amx_is_broken, int8_saturates
 from slalom.perturb import Perturbations, from_rows
 from zoo import TEXT, tiny, tokenizer
 
@@ -64,7 +67,7 @@ def test_an_engine_answers_as_the_module_does(engine: str, kind: str) -> None:
     need(engine)
     module, own = tiny(kind, num_labels=3)
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    model, original = open_model(module, own, engine=engine), open_model(module, own)  # type: ignore[arg-type]
+    model, original = open_model(module, own, engine=engine), open_model(module, own, engine="eager")  # type: ignore[arg-type]
     for text in (TEXT, PAIR):
         tokens = model.tokenize(text)
         asked = queries(len(tokens))
@@ -73,13 +76,51 @@ def test_an_engine_answers_as_the_module_does(engine: str, kind: str) -> None:
         allowed = report["tolerance"] if engine == "openvino-int8" else 1e-5
         assert np.abs(ours - theirs).max() <= allowed * report["spread"]
     assert report["name"] == engine
+    if engine == "openvino-int8":
+        assert report["weight_bits"] == (7 if int8_saturates() else 8)
     assert 0 <= report["deviation"] <= report["tolerance"] * report["spread"]
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
 
 
+_INT8 = """
+from slalom import Explainer
+found = Explainer(engine="openvino-int8")("The food was great.", method="occlusion", target="positive")
+print(found.settings["engine"]["weight_bits"])
+"""
+
+
+def test_int8_keeps_to_its_tolerance_where_products_saturate() -> None:
+    need("openvino-int8")
+    without = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", _INT8], env=without, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.strip() == "7"
+
+
+@pytest.mark.parametrize(
+    ("machine", "flags", "limit", "saturates"),
+    [
+        ("x86_64", "fpu avx avx2", "", True),
+        ("x86_64", "fpu avx2 avx512f avx512_vnni", "", False),
+        ("AMD64", "fpu avx2 avx_vnni", "", False),
+        ("x86_64", "fpu avx2 avx512f avx512_vnni", "avx2", True),
+        ("x86_64", "fpu avx2 avx512f avx512_vnni", "AVX512_CORE", True),
+        ("x86_64", "fpu avx2 avx512f avx512_vnni amx_tile", "AVX512_CORE_FP16", False),
+        ("aarch64", "asimd", "", False),
+    ],
+)
+def test_which_processors_need_smaller_weights(
+    machine: str, flags: str, limit: str, saturates: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware.platform, "machine", lambda: machine)
+    monkeypatch.setattr(hardware.Path, "read_text", lambda _: f"flags\t\t: {flags}\n")
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+    assert int8_saturates() is saturates
+
+
 def test_compiled_answers_are_the_modules_own() -> None:
     module, own = bag()
-    model, original = open_model(module, own, engine="compile"), open_model(module, own)
+    model, original = open_model(module, own, engine="compile"), open_model(module, own, engine="eager")
     tokens = model.tokenize(TEXT)
     asked = queries(len(tokens))
     np.testing.assert_allclose(model.logits(tokens, asked), original.logits(tokens, asked), atol=1e-5)
@@ -92,7 +133,7 @@ def test_compiled_answers_are_the_modules_own() -> None:
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
 def test_half_precision_is_close_or_refused(engine: str, kind: str) -> None:
     module, own = tiny(kind)
-    model, original = open_model(module, own, engine=engine), open_model(module, own)  # type: ignore[arg-type]
+    model, original = open_model(module, own, engine=engine), open_model(module, own, engine="eager")  # type: ignore[arg-type]
     tokens = model.tokenize(TEXT)
     asked = queries(len(tokens))
     if amx_is_broken():
@@ -108,7 +149,7 @@ def test_half_precision_is_close_or_refused(engine: str, kind: str) -> None:
 def test_changed_weights_reach_an_exported_engine() -> None:
     need("onnx")
     module, own = bag()
-    model, original = open_model(module, own, engine="onnx"), open_model(module, own)
+    model, original = open_model(module, own, engine="onnx"), open_model(module, own, engine="eager")
     tokens = model.tokenize(TEXT)
     asked = queries(len(tokens))
     before = model.logits(tokens, asked)
@@ -119,11 +160,42 @@ def test_changed_weights_reach_an_exported_engine() -> None:
     assert np.abs(after - before).max() > 0.01
 
 
+def test_weights_written_past_autograd_reach_an_exported_engine() -> None:
+    need("onnx")
+    module, own = bag()
+    model, original = open_model(module, own, engine="onnx"), open_model(module, own, engine="eager")
+    tokens = model.tokenize(TEXT)
+    asked = queries(len(tokens))
+    before = model.logits(tokens, asked)
+    module.head.weight.data.neg_()
+    after = model.logits(tokens, asked)
+    np.testing.assert_allclose(after, original.logits(tokens, asked), atol=1e-5)
+    assert np.abs(after - before).max() > 0.01
+
+
+@pytest.mark.parametrize("engine", ["onnx", "compile"])
+def test_an_engine_never_answers_for_another_module(engine: Any) -> None:
+    need(engine)
+    module, own = bag()
+    model = open_model(module, own, engine=engine)
+    tokens = model.tokenize(TEXT)
+    asked = queries(len(tokens))
+    before = model.logits(tokens, asked)
+    other = copy.deepcopy(module)
+    other.head.weight.data.neg_()
+    expected = open_model(other, own, engine="eager", labels=model.labels).logits(tokens, asked)
+    shared = copy.copy(model)  # with the engine of the first module
+    shared.module = other  # type: ignore[attr-defined]
+    for twin in (model.like(other), shared):  # type: ignore[attr-defined]
+        np.testing.assert_allclose(twin.logits(tokens, asked), expected, atol=1e-5)
+    np.testing.assert_allclose(model.logits(tokens, asked), before, atol=1e-5)
+
+
 @pytest.mark.parametrize("engine", ["onnx", "openvino"])
 def test_several_threads_ask_one_engine(engine: str) -> None:
     need(engine)
     module, own = bag()
-    model, original = open_model(module, own, engine=engine), open_model(module, own)  # type: ignore[arg-type]
+    model, original = open_model(module, own, engine=engine), open_model(module, own, engine="eager")  # type: ignore[arg-type]
     tokens = model.tokenize(TEXT)
     n = len(tokens)
     rng = np.random.default_rng(0)
@@ -157,7 +229,7 @@ def test_the_explanation_says_which_engine_answered() -> None:
     module, own = bag()
     plain = Explainer(module, own)("the food was great", method="occlusion")
     other = Explainer(module, own, engine="onnx")("the food was great", method="occlusion")
-    assert "engine" not in plain.settings
+    assert plain.settings["engine"] == {"name": "eager"}
     assert other.settings["engine"]["name"] == "onnx"
     assert other.settings["engine"]["deviation"] < 1e-5
     for name, scores in plain.scores.items():

@@ -31,7 +31,7 @@ def drawn(size: int, count: int, length: int, few: int | None = None) -> np.ndar
 
 def answers(module: Any, ids: np.ndarray, types: np.ndarray, with_types: bool) -> list[np.ndarray]:
     forward = Forward(module, with_types)
-    return [forward(ids, types), make(forward, [])(ids, types)]
+    return [forward(ids, types), make(forward, []).answer(ids, types)]
 
 
 @pytest.mark.parametrize("kind", TAKEN)
@@ -40,7 +40,7 @@ def test_logits_are_the_modules_own_at_every_length(kind: str, few: int | None) 
     module, own = tiny(kind, num_labels=3, initializer_range=0.2)
     typed = module.config.to_dict().get("type_vocab_size", 1) > 1
     forward = Forward(module, typed)
-    short = make(forward, [])
+    short = make(forward, []).answer
     for length in range(2, 41):
         ids = drawn(len(own), 6, length, few)
         ids[0, length // 2] = own.pad_token_id  # RoBERTa counts positions without it
@@ -99,7 +99,7 @@ def test_pairs_and_texts_through_the_front_door(kind: str) -> None:
     module, own = tiny(kind, num_labels=3)
     module.train()
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    original, model = open_model(module, own), open_model(module, own, engine="lean")
+    original, model = (open_model(module, own, engine=name) for name in ("eager", "lean"))
     rng = np.random.default_rng(0)
     for text in (TEXT, PAIR):
         tokens = model.tokenize(text)
@@ -116,12 +116,12 @@ def test_pairs_and_texts_through_the_front_door(kind: str) -> None:
 
 def test_weights_written_in_place_are_seen() -> None:
     module, own = tiny("bert")
-    original, model = open_model(module, own), open_model(module, own, engine="lean")
+    original, model = (open_model(module, own, engine=name) for name in ("eager", "lean"))
     tokens = model.tokenize(TEXT)
     asked = from_rows([np.arange(i + 1) for i in range(len(tokens))], len(tokens))
     before = model.logits(tokens, asked)
     with torch.no_grad():
-        module.bert.encoder.layer[0].attention.self.value.weight.neg_()  # copied by the engine
+        module.bert.encoder.layer[0].attention.self.value.weight.neg_()
         module.bert.encoder.layer[1].output.dense.weight.mul_(0.5)
     after = model.logits(tokens, asked)
     np.testing.assert_allclose(after, original.logits(tokens, asked), atol=2e-5)
@@ -202,7 +202,7 @@ def test_the_models_own_capturing_does_not_count_as_a_change() -> None:
 
 def test_an_explanation_is_the_eager_one() -> None:
     module, own = tiny("bert")
-    plain = Explainer(module, own)(TEXT, seed=0)
+    plain = Explainer(module, own, engine="eager")(TEXT, seed=0)
     short = Explainer(module, own, engine="lean")(TEXT, seed=0)
     assert short.settings["engine"]["name"] == "lean"
     assert set(short.scores) == set(plain.scores)

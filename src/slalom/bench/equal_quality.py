@@ -20,7 +20,6 @@ from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 
 GOALS = {"reference": 20.0, "reference_published": 20.0, "shap_kernel": 100.0, "shap_partition": 100.0}
-DEFAULT = "eager"
 Row = dict[str, Any]
 Ours = dict[int, list[Row]]
 """For every budget, a row for each document."""
@@ -65,7 +64,7 @@ def _ours(bench: Bench, explainers: dict[str, Explainer], text: str, budget: int
         for name in explainers if number % 2 == 0 else reversed(explainers):
             found, took = _timed(explainers[name], text, budget, bench.settings.seed + number)
             taken[name].append(took)
-            if name == DEFAULT:
+            if name == bench.default:
                 aopc.append(deletion(ask, found))
     return {"aopc": float(np.mean(aopc)), "seconds": {name: float(np.mean(t)) for name, t in taken.items()}}
 
@@ -100,11 +99,13 @@ def _result(
     for name, found in theirs.items():
         if failed[name]:
             rows.append({"who": name, "missing": failed[name]})
-            goals.append(goal(_claim(name), [], "at least", GOALS.get(name, 1.0), failed[name]))
+            goals.append(
+                goal(_claim(name, bench.default), [], "at least", GOALS.get(name, 1.0), failed[name])
+            )
             continue
         rows.append({"who": name, **_summary(found)})
         budget = enough(bench.settings.budgets, means, mean_error([row["aopc"] for row in found])[0])
-        goals += _goals(name, found, budget, ours)
+        goals += _goals(name, found, budget, ours, bench.default)
     result: Row = {
         "documents": [len(bench.model.tokenize(text)) for text in texts],
         "rows": rows,
@@ -123,30 +124,39 @@ def _with(engine: str, rows: list[Row]) -> list[Row]:
     return [{**row, "seconds": row["seconds"][engine]} for row in rows]
 
 
-def _claim(name: str, budget: int | None = None, engine: str = DEFAULT) -> str:
+def _claim(name: str, engine: str, budget: int | None = None, best: bool = False) -> str:
     own = "" if budget is None else f" with {budget} queries"
-    best = "" if engine == DEFAULT else ", the best fp32 engine"
-    return f"{name} at its own budget / slalom {engine}, fast{own}{best}, equal quality"
+    best_of_all = ", the best fp32 engine" if best else ""
+    return f"{name} at its own budget / slalom {engine}, fast{own}{best_of_all}, equal quality"
 
 
-def _goals(name: str, found: list[Row], budget: int | None, ours: Ours) -> list[Row]:
+def _goals(name: str, found: list[Row], budget: int | None, ours: Ours, default: str) -> list[Row]:
     """Ratios of times with the default and the best engine, and the paired difference of AOPC."""
     bound = GOALS.get(name, 1.0)
     if budget is None:
         most = max(ours)
         why = f"the AOPC of {name} is not reached with {most} queries"
         return [
-            {**goal(_claim(name), [], "at least", bound, why), "reached": False, **_gap(found, ours[most])}
+            {
+                **goal(_claim(name, default), [], "at least", bound, why),
+                "reached": False,
+                **_gap(found, ours[most]),
+            }
         ]
     rows = ours[budget]
     best = min(rows[0]["seconds"], key=lambda engine: sum(row["seconds"][engine] for row in rows))
     return [
         {
-            **goal(_claim(name, budget, engine), _ratios(found, _with(engine, rows)), "at least", bound),
+            **goal(
+                _claim(name, engine, budget, engine != default),
+                _ratios(found, _with(engine, rows)),
+                "at least",
+                bound,
+            ),
             "budget": budget,
             **_gap(found, rows),
         }
-        for engine in dict.fromkeys((DEFAULT, best))
+        for engine in dict.fromkeys((default, best))
     ]
 
 

@@ -83,7 +83,7 @@ def _result(bench: Bench, taken: Taken, failed: dict[str, str], texts: list[str]
 
 def _goals(bench: Bench, taken: Taken, failed: dict[str, str]) -> list[dict[str, Any]]:
     """For every peer with a goal that of the default engine, and that of the best one in float32."""
-    default = "slalom eager"
+    default = f"slalom {bench.default}"
     best = best_of(taken, [f"slalom {name}" for name in FP32]) or default
     return [
         goal(

@@ -31,7 +31,7 @@ def measure(bench: Bench) -> dict[str, Any]:
         rounds = max(5, bench.settings.repeats)
         taken = in_turn({name: call for name, (_, call) in calls.items()}, rounds)
         work = operations(forward, sequences)
-        goals = _goals(taken, refused)
+        goals = _goals(taken, refused, bench.default)
         result: dict[str, Any] = {
             "sequences": len(sequences),
             "tokens": int(sequences.lengths.sum()),
@@ -43,8 +43,8 @@ def measure(bench: Bench) -> dict[str, Any]:
         }
         if any(found["reached"] is False for found in goals):
             result["profile"] = {
-                "of": "the forward passes in eager torch, operators by own time",
-                "entries": of_operators(calls["eager"][1]),
+                "of": "the forward passes with the default engine, operators by own time",
+                "entries": of_operators(calls[bench.default][1]),
             }
     return result
 
@@ -55,13 +55,13 @@ def _calls(
     calls: Calls = {LIMIT: best_size(lambda tokens: products(forward, sequences, tokens))}
     refused: dict[str, str] = {}
     deviations: dict[str, float] = {}
-    for name in bench.settings.named_engines:
+    for name in bench.engine_names:
         bench.say(f"limits: the best batch size of {name}")
         if name == "eager":
             calls[name] = best_size(lambda tokens: bare(forward, sequences, tokens))
             continue
         try:
-            engine = Engine(name, bench.model.module, bench.model.tokenizer)
+            engine = Engine(name, bench.model.tokenizer)
             raw = engine.over(forward)
             calls[name] = best_size(lambda tokens, raw=raw: through(raw, sequences, tokens))
             deviations[name] = engine.report.get("deviation", float("nan"))
@@ -81,9 +81,9 @@ def _row(name: str, size: int, taken: dict[str, list[float]], deviations: dict[s
     }
 
 
-def _goals(taken: dict[str, list[float]], refused: dict[str, str]) -> list[dict[str, Any]]:
+def _goals(taken: dict[str, list[float]], refused: dict[str, str], default: str) -> list[dict[str, Any]]:
     times = {name: {(0, i): s for i, s in enumerate(found)} for name, found in taken.items()}
-    best = best_of(times, FP32) or "eager"
+    best = best_of(times, FP32) or default
     over = {name: [a / b for a, b in zip(found, taken[LIMIT], strict=True)] for name, found in taken.items()}
     goals = [
         goal(f"forward passes with {best}, the best fp32 engine / limit", over[best], "at most", FORWARD)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from slalom.bench.forward import bare, best_size
+from slalom.bench.forward import best_size, through
 from slalom.bench.profile import of_functions
 from slalom.bench.ratios import goal, spread
 from slalom.bench.setup import Bench
 from slalom.bench.timing import in_turn
+from slalom.models.engines.default import Default
 from slalom.models.inference import Forward, evaluating
 
 BOUND = 1.15
@@ -27,9 +28,10 @@ def measure(bench: Bench) -> dict[str, Any]:
         sequences = bench.asked(text)
         with evaluating(bench.model.module):
             forward = Forward(bench.model.module, bench.model.with_types)
+            call = Default(bench.model.tokenizer).over(forward)
             if not size:  # the documents ask for the same number of sequences of the same length
-                size, _ = best_size(lambda tokens, f=forward, s=sequences: bare(f, s, tokens))
-            passes = bare(forward, sequences, size)
+                size, _ = best_size(lambda tokens, c=call, s=sequences: through(c, s, tokens))
+            passes = through(call, sequences, size)
             taken = in_turn(
                 {"explanation": lambda text=text: bench.short(bench.explainer, text), "forward": passes},
                 settings.repeats,

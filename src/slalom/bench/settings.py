@@ -61,11 +61,6 @@ class Settings:
         if low > high:
             raise InputError(f"quality_tokens is the shortest and the longest length; got {low} and {high}")
 
-    @property
-    def named_engines(self) -> tuple[str, ...]:
-        """The engines to measure; the default engine is always among them."""
-        return tuple(dict.fromkeys(("eager", *self.engines)))
-
 
 def known(kind: str, given: Sequence[str], names: Collection[str]) -> None:
     """Refuses a name that does not exist."""

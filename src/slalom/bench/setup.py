@@ -78,13 +78,24 @@ class Bench:
         return text
 
     @cached_property
+    def default(self) -> str:
+        """The engine that answers where none is named; always among those that are measured."""
+        tokens = self.model.tokenize(self._texts[0])
+        Ask(self.model, tokens).whole()
+        return self.model.engine_report["name"]
+
+    @property
+    def engine_names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((self.default, *self.settings.engines)))
+
+    @cached_property
     def engines(self) -> dict[str, Explainer | str]:
         """For every engine an explainer, or the reason why there is none; all have answered once."""
         found: dict[str, Explainer | str] = {}
         text = self.documents(self.settings.tokens, 1)[0]
-        for name in self.settings.named_engines:
+        for name in self.engine_names:
             self.say(f"making the engine {name}")
-            explainer = self.explainer if name == "eager" else None
+            explainer = self.explainer if name == self.default else None
             try:
                 explainer = explainer or Explainer(self.settings.model, engine=name)  # pyright: ignore
                 self.short(explainer, text)

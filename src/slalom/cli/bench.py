@@ -73,7 +73,7 @@ Engines = Annotated[
         WORK,
         "--engines",
         metavar="A,B,…",
-        help="Engines of the forward passes; by default eager, lean, onnx, openvino, openvino-int8.",
+        help="Engines to measure beside the default one: eager, lean, onnx, openvino, openvino-int8.",
     ),
 ]
 Parts = Annotated[

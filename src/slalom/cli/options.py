@@ -117,7 +117,11 @@ Model = Annotated[
 Device = Annotated[str | None, option(MODEL, "--device", help="Where to run the model: cpu, cuda, cuda:1, …")]
 Engine = Annotated[
     EngineChoice | None,
-    option(MODEL, "--engine", help="What computes the forward passes; by default torch itself (eager)."),
+    option(
+        MODEL,
+        "--engine",
+        help="What computes the forward passes; by default lean where it applies, else eager.",
+    ),
 ]
 EngineTolerance = Annotated[
     float | None,

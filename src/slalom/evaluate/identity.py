@@ -52,9 +52,9 @@ def settings(model: Model, plan: Plan, source: str, corpus: Sequence[Document] |
 
 
 def _engine(model: Model) -> dict[str, str]:
-    """Which engine answers in the module's place, if any does."""
-    report = getattr(model, "engine_report", None)
-    return {"engine": report["name"]} if report else {}
+    """The engine that was asked for; those of the module's own precision differ by its rounding alone."""
+    name = getattr(model, "engine", None)
+    return {} if name in (None, "eager") else {"engine": name}
 
 
 def names(documents: Sequence[Document]) -> list[str]:

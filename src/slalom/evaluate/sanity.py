@@ -88,8 +88,7 @@ def _cascade(model: Any, groups: dict[str, list[str]], seed: int) -> Iterator[tu
     """The model with more and more layers randomised; one copy, changed in place between the steps."""
     import torch
 
-    twin = copy.copy(model)
-    twin.module = copy.deepcopy(model.module)
+    twin = model.like(copy.deepcopy(model.module))
     weights = dict(twin.module.named_parameters())
     draw = torch.Generator().manual_seed(seed)
     for layer, names in groups.items():

@@ -12,6 +12,7 @@ from torch import nn
 from slalom.errors import ModelError
 from slalom.models.batches import MOST_TOKENS, Pace, answer
 from slalom.models.encode import encode, tokenizer_limit
+from slalom.models.engines.default import Default
 from slalom.models.engines.engine import Engine
 from slalom.models.frame import Sequences, assemble, joined, per_entry
 from slalom.models.inference import Forward, evaluating, one_by_one
@@ -57,10 +58,24 @@ class ModuleModel:
         limits = [tokenizer_limit(tokenizer), position_limit(module)]
         self._limit = min((limit for limit in limits if limit is not None), default=None)
         self._pace = Pace(batch_tokens, _most_tokens(module))
-        self._prefix = SharedPrefix()
         self._soft_removal = SoftRemoval(module, tokenizer, self.with_types, batch_tokens)
-        own = engine in (None, "eager")
-        self._engine = None if own else Engine(str(engine), module, tokenizer, engine_tolerance)
+        self.engine = engine
+        """The engine that was asked for; None is the fastest that keeps the module's precision."""
+        self._engine = _engine(engine, tokenizer, engine_tolerance)
+        self._options: dict[str, Any] = {
+            "output": output,
+            "labels": labels,
+            "batch_tokens": batch_tokens,
+            "name": self._name,
+            "engine": engine,
+            "engine_tolerance": engine_tolerance,
+        }
+
+    def like(self, module: nn.Module) -> ModuleModel:
+        """The same access to another module of the same kind; nothing of this one's weights goes with it."""
+        other = ModuleModel(module, self.tokenizer, **self._options)
+        other._reading = self._reading
+        return other
 
     @property
     def name(self) -> str:
@@ -82,8 +97,8 @@ class ModuleModel:
 
     @property
     def engine_report(self) -> dict[str, Any] | None:
-        """The engine that answers in the module's place and how far it deviates; None if the module does."""
-        return self._engine.report if self._engine else None
+        """What answers for the module ("eager" is the module itself) and how far it deviates from it."""
+        return self._engine.report
 
     @property
     def batch_tokens(self) -> int:
@@ -143,8 +158,7 @@ class ModuleModel:
         with evaluating(self.module):
             forward = Forward(self.module, self.with_types)
             rows = 1 if one_by_one(self.module) else None
-            call = (self._engine or self._prefix).over(forward)
-            return answer(sequences, call, self._pace, rows)
+            return answer(sequences, self._engine.over(forward), self._pace, rows)
 
     def _check_vocabulary(self, tokens: Tokens) -> None:
         # On a GPU an id outside the table would bring the whole process down.
@@ -156,6 +170,12 @@ class ModuleModel:
                 f"the tokenizer gave the id {largest}, but the model knows {size} tokens; "
                 "the tokenizer belongs to another model"
             )
+
+
+def _engine(name: str | None, tokenizer: Any, tolerance: float | None) -> Default | SharedPrefix | Engine:
+    if name is None:
+        return Default(tokenizer)
+    return SharedPrefix() if name == "eager" else Engine(name, tokenizer, tolerance)
 
 
 def _most_tokens(module: nn.Module) -> int:

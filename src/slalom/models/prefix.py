@@ -36,6 +36,11 @@ class SharedPrefix:
         self._proved = False
         self._refuted = False
 
+    @property
+    def report(self) -> dict[str, Any]:
+        """The module itself answers, however it is asked."""
+        return {"name": "eager"}
+
     def over(self, forward: Forward) -> Call:
         """The same function of batches as `forward`, up to float rounding."""
         if self._refuted or not _may_share(forward):

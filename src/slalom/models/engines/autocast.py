@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import torch
 
-from slalom.models.engines import Raw
+from slalom.models.engines import Made
 from slalom.models.engines.hardware import need_bfloat16
 from slalom.models.inference import Forward
 from slalom.tokens import FloatArray, IntArray
 
 
-def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
+def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Made:
     need_bfloat16(forward.device)
 
     def answer(ids: IntArray, types: IntArray) -> FloatArray:
         with torch.autocast(forward.device.type, dtype=torch.bfloat16):
             return forward(ids, types)
 
-    return answer
+    return Made(answer)

@@ -6,12 +6,12 @@ import copy
 
 import torch
 
-from slalom.models.engines import Raw
+from slalom.models.engines import Made
 from slalom.models.engines.hardware import need_bfloat16
 from slalom.models.inference import Forward
 from slalom.tokens import IntArray
 
 
-def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
+def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Made:
     need_bfloat16(forward.device)
-    return forward.like(copy.deepcopy(forward.module).to(torch.bfloat16))
+    return Made(forward.like(copy.deepcopy(forward.module).to(torch.bfloat16)))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from slalom.errors import ModelError
-from slalom.models.engines import Raw
+from slalom.models.engines import Made
 from slalom.models.engines.graph import Graph, still
 from slalom.models.inference import Forward
 from slalom.tokens import FloatArray, IntArray
@@ -17,7 +17,7 @@ from slalom.tokens import FloatArray, IntArray
 _COMPILERS = ("g++", "clang++", "c++", "cl")
 
 
-def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
+def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Made:
     if forward.device.type == "cpu":
         _need_compiler()
     with still():
@@ -30,7 +30,7 @@ def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
         with torch.no_grad(), still():
             return compiled(*given)[: len(ids)].detach().cpu().double().numpy()
 
-    return answer
+    return Made(answer)
 
 
 def _need_compiler() -> None:

@@ -4,43 +4,46 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from slalom.errors import ModelError, SlalomError
-from slalom.models.engines import KINDS, Raw
+from slalom.models.engines import KINDS, Made, Raw
 from slalom.models.engines.samples import samples
 from slalom.models.inference import Forward, is_out_of_memory, one_by_one
 from slalom.tokens import FloatArray, IntArray
 
 Batch = tuple[IntArray, IntArray]
 
+_ENTRIES = 16
+"""Entries of a weight that are looked at to see whether it has changed."""
+
 
 class Engine:
-    """Answers in place of a module. It is made anew when the weights it was made from have changed."""
+    """Answers in place of a module, and of no other: it is made anew for other weights.
 
-    def __init__(self, name: str, module: nn.Module, tokenizer: Any, tolerance: float | None = None):
+    `few` holds it against the module on a handful of sequences instead of the whole set.
+    """
+
+    def __init__(self, name: str, tokenizer: Any, tolerance: float | None = None, few: bool = False):
         self._name, self._kind = name, KINDS[name]
         self._tolerance = tolerance or self._kind.tolerance
-        self._module, self._tokenizer = module, tokenizer
+        self._tokenizer, self._few = tokenizer, few
         self._lock = threading.RLock()
         self._raw: Raw | None = None
         self._weights: object = None
         self._failure: str | None = None
         self._report: dict[str, Any] = {"name": name}
-        if one_by_one(module):
-            raise ModelError(
-                f"the engine {name!r} needs batches, and {type(module).__name__} has no pad token and takes "
-                "one text at a time; set pad_token_id in its config, or use engine='eager'"
-            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process makes the engine anew."""
-        return type(self), (self._name, self._module, self._tokenizer, self._tolerance)
+        return type(self), (self._name, self._tokenizer, self._tolerance, self._few)
 
     @property
     def report(self) -> dict[str, Any]:
@@ -49,14 +52,23 @@ class Engine:
 
     def over(self, forward: Forward) -> Raw:
         """The engine as a function of batches, which may fall back on `forward`, the module itself."""
-        return partial(self._answer, forward)
+        if one_by_one(forward.module):
+            raise ModelError(
+                f"the engine {self._name!r} needs batches, and {type(forward.module).__name__} has no pad "
+                "token and takes one text at a time; set pad_token_id in its config, or use engine='eager'"
+            )
+        with self._failures(forward):
+            fresh = self._make(forward, []).answer if self._kind.light else None
+        return partial(self._answer, forward, _fingerprint(forward.module, self._kind.live), fresh)
 
-    def _answer(self, forward: Forward, ids: IntArray, types: IntArray) -> FloatArray:
+    def _answer(
+        self, forward: Forward, weights: object, fresh: Raw | None, ids: IntArray, types: IntArray
+    ) -> FloatArray:
         if ids.shape[1] < 2:  # exported and compiled graphs take sequences, not single tokens
             return forward(ids, types)
-        raw = self._ready(forward, ids, types)
+        raw = self._ready(forward, weights, (ids, types))
         try:
-            return np.asarray(raw(ids, types), dtype=float)
+            return np.asarray((fresh or raw)(ids, types), dtype=float)
         except Exception as error:
             if is_out_of_memory(error):
                 return forward(ids, types)  # which asks for smaller batches where it fails likewise
@@ -65,9 +77,8 @@ class Engine:
                 f"{_first_line(error)}; use engine='eager'"
             ) from error
 
-    def _ready(self, forward: Forward, ids: IntArray, types: IntArray) -> Raw:
+    def _ready(self, forward: Forward, weights: object, first: Batch) -> Raw:
         with self._lock:
-            weights = None if self._kind.live else _fingerprint(self._module)
             if weights != self._weights:
                 self._raw, self._failure = None, None
             if self._failure is not None:
@@ -75,40 +86,48 @@ class Engine:
             if self._raw is None:
                 self._weights = weights
                 try:
-                    self._raw = self._made(forward, ids, types)
+                    raw = self._checked(forward, first)
                 except ModelError as error:
                     self._failure = str(error)
                     raise
+                if "deviation" not in self._report:
+                    return raw  # the module gave nothing finite to judge by: judged another time
+                self._raw = raw
             return self._raw
 
-    def _made(self, forward: Forward, ids: IntArray, types: IntArray) -> Raw:
-        batches = [*samples(self._module, self._tokenizer), (ids, types)]
-        make = import_module(f"slalom.models.engines.{self._kind.file}").make
+    def _checked(self, forward: Forward, first: Batch) -> Raw:
+        """The engine, made and held against the module on a fixed set and, but for `few`, the first batch."""
+        with self._failures(forward):
+            batches = samples(forward.module, self._tokenizer, self._few) + ([] if self._few else [first])
+            made = self._make(forward, batches)
+            pairs = list(_side_by_side(made.answer, forward, batches))
+        self._report = {"name": self._name, **made.facts}
+        self._judge(pairs)
+        return made.answer
+
+    def _make(self, forward: Forward, batches: list[Batch]) -> Made:
+        return import_module(f"slalom.models.engines.{self._kind.file}").make(forward, batches)
+
+    @contextmanager
+    def _failures(self, forward: Forward) -> Iterator[None]:
         try:
-            raw = make(forward, batches)
-            pairs = list(_side_by_side(raw, forward, batches))
+            yield
         except SlalomError:
             raise
         except Exception as error:
             raise ModelError(
-                f"the engine {self._name!r} cannot run {type(self._module).__name__}: {_first_line(error)}; "
-                "use engine='eager'"
+                f"the engine {self._name!r} cannot run {type(forward.module).__name__}: "
+                f"{_first_line(error)}; use engine='eager'"
             ) from error
-        self._judge(pairs)
-        return raw
 
     def _judge(self, pairs: list[tuple[FloatArray, FloatArray]]) -> None:
-        original = np.concatenate([ours for ours, _ in pairs])
-        if not np.isfinite(original).all():
-            return  # refused, with its reason, by whoever asked
-        deviation = max(float(np.abs(ours - theirs).max()) for ours, theirs in pairs)
-        spread = float(np.ptp(original))
-        self._report = {
-            "name": self._name,
-            "deviation": deviation,
-            "spread": spread,
-            "tolerance": self._tolerance,
-        }
+        ours, theirs = (np.concatenate(answers) for answers in zip(*pairs, strict=True))
+        finite = np.isfinite(ours).all(axis=1)  # what is not is refused, with its reason, by whoever asked
+        if not finite.any():
+            return
+        deviation = float(np.abs(ours - theirs)[finite].max())
+        spread = float(np.ptp(ours[finite]))
+        self._report |= {"deviation": deviation, "spread": spread, "tolerance": self._tolerance}
         if not deviation <= self._tolerance * spread:
             raise ModelError(
                 f"the engine {self._name!r} deviates from the model by {deviation:.2g} where logits spread "
@@ -127,10 +146,22 @@ def _side_by_side(
         yield ours, theirs
 
 
-def _fingerprint(module: nn.Module) -> object:
-    """Changes when a weight is replaced or written to."""
+def _fingerprint(module: nn.Module, live: bool) -> object:
+    """Changes when a weight is replaced and, unless the engine is live, when one is written to.
+
+    Writes past autograd (`weight.data`, numpy) leave the version as it is: a few entries are looked at too.
+    """
     tensors = [*module.parameters(), *module.buffers()]
-    return [(t.data_ptr(), 0 if t.is_inference() else t._version) for t in tensors]
+    places = [tensor.data_ptr() for tensor in tensors]
+    if live:
+        return places
+    versions = [0 if tensor.is_inference() else tensor._version for tensor in tensors]
+    return places, versions, [_some_entries(tensor) for tensor in tensors]
+
+
+def _some_entries(tensor: torch.Tensor) -> bytes:
+    flat = tensor.detach().reshape(-1)
+    return flat[:: max(1, len(flat) // _ENTRIES)].cpu().double().numpy().tobytes()
 
 
 def _first_line(error: Exception) -> str:

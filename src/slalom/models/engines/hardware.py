@@ -7,6 +7,7 @@ which computes int8 and bfloat16 products for torch and OpenVINO, believes the a
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from functools import cache
@@ -18,6 +19,8 @@ from slalom.errors import ModelError
 
 _LIMIT = "ONEDNN_MAX_CPU_ISA"
 _WITHOUT_AMX = "AVX512_CORE_FP16"
+_WITHOUT_VNNI = ("SSE41", "AVX", "AVX2", "AVX512_CORE")
+_VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
 _TRIAL = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
 
 
@@ -47,6 +50,20 @@ def tame(before: str) -> None:
         raise ModelError(_advice(f"{before} is loaded already"))
     os.environ[_LIMIT] = _WITHOUT_AMX
     _set_here.append(before)
+
+
+def int8_saturates() -> bool:
+    """Whether sums of int8 products are cut off at 16 bits: on x86 processors without VNNI instructions.
+
+    A processor that cannot be asked is taken for one of them, which costs one bit of the weights.
+    """
+    if platform.machine().lower() not in ("x86_64", "amd64", "i386", "i686"):
+        return False
+    try:
+        flags = Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        flags = []
+    return os.environ.get(_LIMIT, "").upper() in _WITHOUT_VNNI or _VNNI.isdisjoint(flags)
 
 
 def need_bfloat16(device: torch.device) -> None:

@@ -17,13 +17,15 @@ from torch import nn
 from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
 
 from slalom.errors import ModelError
-from slalom.models.engines import Raw
+from slalom.models.engines import Made
 from slalom.models.inference import Forward
 from slalom.tokens import FloatArray, IntArray
 
 Tensor = torch.Tensor
 Act = Callable[[Tensor], Tensor]
 Part = TypeVar("Part", bound=nn.Module)
+Three = tuple[Tensor, ...]
+"""Queries, keys and values."""
 
 _WORTH = 0.75
 """Distinct tokens are computed once where they are at most this share of all."""
@@ -33,11 +35,12 @@ _BLOCK = 1024
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One layer; `weight` and `bias` are those of queries, keys and values, one below the other."""
+    """One layer of the module, in its parts."""
 
     heads: int
-    weight: Tensor
-    bias: Tensor
+    query: nn.Linear
+    key: nn.Linear
+    value: nn.Linear
     out: nn.Linear
     middle: nn.LayerNorm
     up: nn.Linear
@@ -48,7 +51,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A sequence classifier that reads the first position."""
+    """A sequence classifier that reads the first position. It holds parts of the module, never copies."""
 
     word: nn.Embedding
     place: nn.Embedding
@@ -65,30 +68,30 @@ class Encoder:
     """The id that has no position of its own, where positions are counted from it (RoBERTa)."""
 
 
-def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
-    with torch.no_grad():
-        encoder = read(forward.module)
+def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Made:
+    encoder = read(forward.module)
 
     def answer(ids: IntArray, types: IntArray) -> FloatArray:
         with torch.inference_mode():
             return _logits(encoder, ids, types).cpu().double().numpy()
 
-    return answer
+    return Made(answer)
 
 
 def _logits(encoder: Encoder, ids: IntArray, types: IntArray) -> Tensor:
     count, length = ids.shape
     x, which = _embedded(encoder, ids, types)
     # All but the last layer need queries, keys and values; those of the first are the same for equal tokens.
-    qkv = _projected(encoder.layers[0], x) if len(encoder.layers) > 1 else x
+    qkv = _projected(encoder.layers[0], x) if len(encoder.layers) > 1 else ()
     parts = -(-ids.size // (_BLOCK * torch.get_num_threads())) if x.device.type == "cpu" else 1
     rows = -(-count // min(parts, count))
     blocks = [slice(at * length, min(at + rows, count) * length) for at in range(0, count, rows)]
     chosen = blocks if which is None else [which[block] for block in blocks]
-    return torch.cat([_answered(encoder, x[block], qkv[block], length) for block in chosen])
+    taken = ((x[block], tuple(part[block] for part in qkv)) for block in chosen)
+    return torch.cat([_answered(encoder, *block, length) for block in taken])
 
 
-def _answered(encoder: Encoder, x: Tensor, qkv: Tensor, length: int) -> Tensor:
+def _answered(encoder: Encoder, x: Tensor, qkv: Three, length: int) -> Tensor:
     """(B, k) logits for the (B·L, h) input of the first layer and its queries, keys and values."""
     for number, layer in enumerate(encoder.layers[:-1]):
         qkv = _projected(layer, x) if number else qkv
@@ -124,16 +127,16 @@ def _positions(ids: IntArray, padding: int | None) -> IntArray:
     return np.cumsum(own, axis=1) * own + padding
 
 
-def _projected(layer: Layer, x: Tensor) -> Tensor:
-    return linear(x, layer.weight, layer.bias)
+def _projected(layer: Layer, x: Tensor) -> Three:
+    return tuple(_linear(part, x) for part in (layer.query, layer.key, layer.value))
 
 
-def _attended(layer: Layer, qkv: Tensor, length: int) -> Tensor:
-    """(B·L, h) mixed values for (B·L, 3h) queries, keys and values."""
-    heads = qkv.view(-1, length, 3, layer.heads, qkv.shape[1] // (3 * layer.heads))
-    q, k, v = heads.permute(2, 0, 3, 1, 4).unbind()
+def _attended(layer: Layer, qkv: Three, length: int) -> Tensor:
+    """(B·L, h) mixed values for (B·L, h) queries, keys and values."""
+    tokens, width = qkv[0].shape
+    q, k, v = (part.view(-1, length, layer.heads, width // layer.heads).transpose(1, 2) for part in qkv)
     mixed = scaled_dot_product_attention(q, k, v)
-    return mixed.transpose(1, 2).reshape(len(qkv), -1)
+    return mixed.transpose(1, 2).reshape(tokens, width)
 
 
 def _fed(layer: Layer, mixed: Tensor, x: Tensor) -> Tensor:
@@ -152,13 +155,13 @@ def _last(layer: Layer, x: Tensor) -> Tensor:
     """
     count, _, width = x.shape
     first = x[:, 0]
-    by_query, by_key, by_value = layer.weight.view(3, layer.heads, -1, width)
-    size = by_query.shape[1]
-    q = linear(first, by_query.flatten(0, 1), layer.bias[: layer.heads * size]).mul_(size**-0.5)
+    size = width // layer.heads
+    by_key, by_value = (part.weight.view(layer.heads, size, width) for part in (layer.key, layer.value))
+    q = _linear(layer.query, first).mul_(size**-0.5)
     q = torch.bmm(q.view(count, layer.heads, size).transpose(0, 1), by_key).transpose(0, 1)
     shares = torch.softmax(torch.bmm(q, x.transpose(1, 2)), dim=-1)
     mixed = torch.bmm(torch.bmm(shares, x).transpose(0, 1), by_value.transpose(1, 2))
-    mixed = mixed.transpose(0, 1).reshape(count, -1).add_(layer.bias[2 * layer.heads * size :])
+    mixed = mixed.transpose(0, 1).reshape(count, -1).add_(layer.value.bias)
     return _fed(layer, mixed, first.clone())
 
 
@@ -215,15 +218,13 @@ def _layer(
     norms: tuple[nn.Module, nn.Module],
     act: Act,
 ) -> Layer:
-    three = [_exactly(nn.Linear, part) for part in qkv]
+    query, key, value = (_exactly(nn.Linear, part) for part in qkv)
     out, up, down = (_exactly(nn.Linear, part) for part in linears)
     middle, end = (_exactly(nn.LayerNorm, part) for part in norms)
     width = out.out_features
-    if any(part.weight.shape != (width, width) for part in (*three, out)) or width % heads:
+    if any(part.weight.shape != (width, width) for part in (query, key, value, out)) or width % heads:
         raise _refused("a model whose attention heads were pruned")
-    weight = torch.cat([part.weight for part in three])
-    bias = torch.cat([part.bias for part in three])
-    return Layer(heads, weight, bias, out, middle, up, act, down, end)
+    return Layer(heads, query, key, value, out, middle, up, act, down, end)
 
 
 def _bert_layer(layer: Any) -> Layer:

@@ -6,13 +6,13 @@ import numpy as np
 import torch
 
 from slalom.errors import MissingExtraError
-from slalom.models.engines import Raw
+from slalom.models.engines import Made
 from slalom.models.engines.graph import INPUTS, exported
 from slalom.models.inference import Forward
 from slalom.tokens import FloatArray, IntArray
 
 
-def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
+def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Made:
     try:
         import onnxruntime
     except ImportError:
@@ -28,4 +28,4 @@ def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
         given = {name: value for name, value in zip(INPUTS, (ids, types), strict=True) if name in taken}
         return np.asarray(session.run(["logits"], given)[0])
 
-    return answer
+    return Made(answer)

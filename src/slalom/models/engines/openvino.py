@@ -10,16 +10,16 @@ from typing import Any
 import torch
 
 from slalom.errors import MissingExtraError
-from slalom.models.engines import Raw
+from slalom.models.engines import Made, Raw
 from slalom.models.engines.graph import INPUTS, exported
 from slalom.models.engines.hardware import tame
 from slalom.models.inference import Forward
 from slalom.tokens import FloatArray, IntArray
 
 
-def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
+def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Made:
     with read(forward, "the engine 'openvino'") as model:
-        return run(model)
+        return Made(run(model))
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 from slalom.errors import MissingExtraError
-from slalom.models.engines import Raw
+from slalom.models.engines import Made
 from slalom.models.engines.graph import INPUTS, still
+from slalom.models.engines.hardware import int8_saturates
 from slalom.models.engines.openvino import read, run
 from slalom.models.inference import Forward
 from slalom.tokens import IntArray
@@ -18,12 +19,14 @@ from slalom.tokens import IntArray
 _PURPOSE = "the engine 'openvino-int8'"
 
 
-def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Raw:
+def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Made:
     with read(forward, _PURPOSE) as model:
-        return run(_quantised(model, batches))
+        half = int8_saturates()
+        return Made(run(_quantised(model, batches, half)), {"weight_bits": 7 if half else 8})
 
 
-def _quantised(model: Any, batches: list[tuple[IntArray, IntArray]]) -> Any:
+def _quantised(model: Any, batches: list[tuple[IntArray, IntArray]], half: bool) -> Any:
+    """The model in int8; `half`: with weights in half of its range, so that no sum of products saturates."""
     try:
         with still():
             import nncf
@@ -43,6 +46,9 @@ def _quantised(model: Any, batches: list[tuple[IntArray, IntArray]]) -> Any:
             subset_size=len(fixed),
             # Tables of embeddings stay: looking up costs nothing, and one with a single row is not compiled.
             ignored_scope=nncf.IgnoredScope(types=["Gather"], validate=False),
+            advanced_parameters=nncf.AdvancedQuantizationParameters(
+                overflow_fix=nncf.OverflowFix.ENABLE if half else nncf.OverflowFix.DISABLE
+            ),
         )
 
 

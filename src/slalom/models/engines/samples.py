@@ -26,25 +26,32 @@ TEXTS = (
 )
 _SIZES = (1, 3, 3, 8, 16)
 _ROWS = 4
+_FEW = (3, 8)
 
 
-def samples(module: nn.Module, tokenizer: Any) -> list[tuple[IntArray, IntArray]]:
-    """Batches of ids and token types: four texts, parts of them, and the same with random tokens."""
+def samples(module: nn.Module, tokenizer: Any, few: bool = False) -> list[tuple[IntArray, IntArray]]:
+    """Batches of ids and token types: four texts, parts of them, and the same with random tokens.
+
+    A few: one pair of texts, whose token types differ, with two parts of it.
+    """
     known = (tokenizer_limit(tokenizer), position_limit(module))
     limit = min((one for one in known if one is not None), default=None)
     rng = np.random.default_rng(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SlalomWarning)  # these texts may be cut
-        parts = [_queries(encode(tokenizer, text, "both", limit), rng) for text in TEXTS]
+        if few:
+            parts = [_queries(encode(tokenizer, (TEXTS[1], TEXTS[3]), "both", limit), rng, _FEW, 1)]
+        else:
+            parts = [_queries(encode(tokenizer, text, "both", limit), rng, _SIZES, _ROWS) for text in TEXTS]
     sequences = joined(parts)
     strange = Sequences(_shuffled(sequences.ids, module, tokenizer, rng), sequences.types, sequences.offsets)
     found = [(group.ids, group.types) for group in groups(joined([sequences, strange]))]
     return [(ids, types) for ids, types in found if ids.shape[1] > 1]
 
 
-def _queries(tokens: Tokens, rng: np.random.Generator) -> Sequences:
+def _queries(tokens: Tokens, rng: np.random.Generator, sizes: tuple[int, ...], rows: int) -> Sequences:
     n = len(tokens)
-    kept = [np.sort(rng.choice(n, min(size, n), replace=False)) for size in _SIZES for _ in range(_ROWS)]
+    kept = [np.sort(rng.choice(n, min(size, n), replace=False)) for size in sizes for _ in range(rows)]
     return assemble(tokens, from_rows([*kept, np.arange(n)], n))
 
 
