@@ -34,13 +34,13 @@ class Cost:
     queries: int = 0
     """Perturbed texts asked about."""
     tokens: int = 0
-    """Tokens of those texts, without special tokens."""
+    """Tokens of those texts, without special tokens; a backward pass counts like 1.2 forward passes."""
     seconds: float = 0.0
     """Wall-clock time of the whole explanation."""
     model_seconds: float = 0.0
     """The part of it spent in the model."""
     backwards: int = 0
-    """Backward passes; each is counted in `tokens` with what it costs beside a forward pass."""
+    """Queries that were followed by a backward pass, for gradients."""
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Cost:

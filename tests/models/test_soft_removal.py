@@ -19,7 +19,7 @@ from slalom.models.ask import BACKWARD, Ask
 from slalom.models.frame import assemble, per_entry
 from slalom.models.inference import Forward
 from slalom.models.together import together
-from slalom.perturb import Perturbations, from_rows, whole
+from slalom.perturb import Perturbations, from_rows, join, whole
 from slalom.theory.planted import plant
 from slalom.tokens import FloatArray, IntArray, Tokens
 from zoo import KINDS, MORE, TEXT, assert_unchanged, fingerprint, tiny, tokenizer
@@ -103,6 +103,55 @@ def test_words_and_pairs(kind: str, how: str, monkeypatch: pytest.MonkeyPatch):
     np.testing.assert_allclose(slopes, expected, atol=2e-3 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "roberta", "electra", "xlm-roberta"])
+@pytest.mark.parametrize("layers", [1, 3])
+def test_lean_gives_the_gradients_of_the_module(kind: str, layers: int, monkeypatch: pytest.MonkeyPatch):
+    depth = {"n_layers" if kind == "distilbert" else "num_hidden_layers": layers}
+    module, own = tiny(kind, 3, **depth)
+    model: Any = open_model(module, own)
+    tokens = model.tokenize(PAIR)
+    n = len(tokens)
+    asked = join([copies(n), from_rows([[0, 0, 0, 1, 0, 0]], n)])
+    passes = watched(module)
+    assert model.differentiable is None
+    passes.clear()
+    fast = model.gradients(tokens, asked, WEIGHTS)
+    assert not passes, "lean does not call the module"
+    with torch.no_grad():
+        module.classifier.register_forward_hook(lambda *_: None)
+    slow = model.gradients(tokens, asked, WEIGHTS)
+    assert passes, "a module with hooks is called, so that they run"
+    for ours, theirs in zip(fast, slow, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=TOLERANCE * max(1.0, np.abs(theirs).max()))
+
+
+def watched(module: Any) -> list[int]:
+    """Notes every pass through the module, by a class of its own: hooks would keep `lean` away."""
+    passes: list[int] = []
+    kind = type(module)
+
+    def noting(self: Any, *given: Any, **more: Any) -> Any:
+        passes.append(1)
+        return kind.__call__(self, *given, **more)
+
+    module.__class__ = type(kind.__name__, (kind,), {"__call__": noting, "__module__": kind.__module__})
+    return passes
+
+
+def test_changed_weights_are_followed():
+    module, own = tiny("bert", 3)
+    model: Any = open_model(module, own)
+    tokens = model.tokenize(TEXT)
+    first = model.gradients(tokens, whole(len(tokens)), WEIGHTS)[1]
+    with torch.no_grad():
+        module.bert.encoder.layer[0].attention.self.query.weight.mul_(1.5)
+        module.classifier.weight = nn.Parameter(2 * module.classifier.weight)
+    second = model.gradients(tokens, whole(len(tokens)), WEIGHTS)[1]
+    fresh: Any = open_model(module, own)
+    np.testing.assert_array_equal(second, fresh.gradients(tokens, whole(len(tokens)), WEIGHTS)[1])
+    assert np.abs(second - first).max() > 0.01
+
+
 def test_a_planted_slalom_has_its_own_gradients():
     rng = np.random.default_rng(0)
     importances, values = rng.normal(size=9), rng.normal(size=9)
@@ -147,7 +196,7 @@ class Scored(nn.Module):
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         x = self.table(input_ids)
         for _ in range(2):
-            scores = (x @ x.transpose(1, 2)).masked_fill(attention_mask[:, None] == 0, -torch.inf)
+            scores = (x @ x.transpose(1, 2) / 16).masked_fill(attention_mask[:, None] == 0, -torch.inf)
             x = x + self.shares(scores) @ x
         return self.head(x[:, 0])
 

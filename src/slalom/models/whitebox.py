@@ -90,7 +90,7 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
             ask.charge(count, count * n, 0.0)
             result: Any = target.score(logits)  # pyright: ignore[reportArgumentType]
             if result.requires_grad:  # entered when the backward pass begins
-                result.register_hook(lambda _: ask.charge(count, count * n, 0.0))
+                result.register_hook(lambda _: ask.charge(count, count * n, 0.0, backwards=count))
             return result
 
         def baseline() -> torch.Tensor:

@@ -74,12 +74,27 @@ class Watched(Around):
 
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         answers = np.zeros((len(perturbations), len(self.labels)))
+        for rows in self._watched(tokens, perturbations):
+            answers[rows] = super().logits(tokens, perturbations[rows])
+        return answers
+
+    def gradients(
+        self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        answers = np.zeros((len(perturbations), len(self.labels)))
+        slopes = np.zeros(len(perturbations.positions))
+        for rows in self._watched(tokens, perturbations):
+            answers[rows], part = super().gradients(tokens, perturbations[rows], weights)
+            slopes[np.isin(perturbations.rows, rows)] = part
+        return answers, slopes
+
+    def _watched(self, tokens: Tokens, perturbations: Perturbations) -> Iterator[IntArray]:
+        """The queries in chunks; the watch is looked at before and after each."""
         for rows in _chunks(tokens, perturbations, max(CHUNK, 2 * getattr(self._model, "batch_tokens", 0))):
             self._watch.report(self._asked)
-            answers[rows] = super().logits(tokens, perturbations[rows])
+            yield np.sort(rows)
             self._asked += len(rows)
         self._watch.report(self._asked)
-        return answers
 
 
 def _chunks(tokens: Tokens, queries: Perturbations, size: int) -> Iterator[IntArray]:

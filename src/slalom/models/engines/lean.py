@@ -7,6 +7,7 @@ on token, position and type alone, and is computed once for each that occurs.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -51,7 +52,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A sequence classifier that reads the first position. It holds parts of the module, never copies."""
+    """A sequence classifier that reads the first position. It holds the module's own weights, never copies."""
 
     word: nn.Embedding
     place: nn.Embedding
@@ -91,12 +92,27 @@ def _logits(encoder: Encoder, ids: IntArray, types: IntArray) -> Tensor:
     return torch.cat([_answered(encoder, *block, length) for block in taken])
 
 
-def _answered(encoder: Encoder, x: Tensor, qkv: Three, length: int) -> Tensor:
+def gradients(
+    encoder: Encoder, ids: IntArray, types: IntArray, score: Callable[[Tensor], Tensor]
+) -> tuple[FloatArray, FloatArray]:
+    """(B, k) logits, and (B, L) gradients of their score by a number added to the scores of each key."""
+    with torch.no_grad():
+        x, which = _embedded(encoder, ids, types)
+        qkv = _projected(encoder.layers[0], x) if len(encoder.layers) > 1 else ()
+        if which is not None:
+            x, qkv = x[which], tuple(part[which] for part in qkv)
+    bias = x.new_zeros(ids.shape, requires_grad=True)
+    logits = _answered(encoder, x, qkv, ids.shape[1], bias)
+    (slopes,) = torch.autograd.grad(score(logits).sum(), bias)
+    return logits.detach().cpu().double().numpy(), slopes.cpu().double().numpy()
+
+
+def _answered(encoder: Encoder, x: Tensor, qkv: Three, length: int, bias: Tensor | None = None) -> Tensor:
     """(B, k) logits for the (B·L, h) input of the first layer and its queries, keys and values."""
     for number, layer in enumerate(encoder.layers[:-1]):
         qkv = _projected(layer, x) if number else qkv
-        x = _fed(layer, _attended(layer, qkv, length), x)
-    first = _last(encoder.layers[-1], x.view(-1, length, x.shape[1]))
+        x = _fed(layer, _attended(layer, qkv, length, bias), x)
+    first = _last(encoder.layers[-1], x.view(-1, length, x.shape[1]), bias)
     return _linear(encoder.classifier, encoder.act(_linear(encoder.dense, first)))
 
 
@@ -131,11 +147,11 @@ def _projected(layer: Layer, x: Tensor) -> Three:
     return tuple(_linear(part, x) for part in (layer.query, layer.key, layer.value))
 
 
-def _attended(layer: Layer, qkv: Three, length: int) -> Tensor:
+def _attended(layer: Layer, qkv: Three, length: int, bias: Tensor | None) -> Tensor:
     """(B·L, h) mixed values for (B·L, h) queries, keys and values."""
     tokens, width = qkv[0].shape
     q, k, v = (part.view(-1, length, layer.heads, width // layer.heads).transpose(1, 2) for part in qkv)
-    mixed = scaled_dot_product_attention(q, k, v)
+    mixed = scaled_dot_product_attention(q, k, v, None if bias is None else bias[:, None, None])
     return mixed.transpose(1, 2).reshape(tokens, width)
 
 
@@ -146,7 +162,7 @@ def _fed(layer: Layer, mixed: Tensor, x: Tensor) -> Tensor:
     return _normed(layer.end, x.add_(layer.down.bias).addmm_(wide, layer.down.weight.t()))
 
 
-def _last(layer: Layer, x: Tensor) -> Tensor:
+def _last(layer: Layer, x: Tensor, bias: Tensor | None) -> Tensor:
     """(B, h) what the last layer makes of the first position of (B, L, h).
 
     Keys and values enter as sums over positions alone, so that their weights are applied to the one query and
@@ -159,7 +175,8 @@ def _last(layer: Layer, x: Tensor) -> Tensor:
     by_key, by_value = (part.weight.view(layer.heads, size, width) for part in (layer.key, layer.value))
     q = _linear(layer.query, first).mul_(size**-0.5)
     q = torch.bmm(q.view(count, layer.heads, size).transpose(0, 1), by_key).transpose(0, 1)
-    shares = torch.softmax(torch.bmm(q, x.transpose(1, 2)), dim=-1)
+    scores = torch.bmm(q, x.transpose(1, 2))
+    shares = torch.softmax(scores if bias is None else scores + bias[:, None], dim=-1)
     mixed = torch.bmm(torch.bmm(shares, x).transpose(0, 1), by_value.transpose(1, 2))
     mixed = mixed.transpose(0, 1).reshape(count, -1).add_(layer.value.bias)
     return _fed(layer, mixed, first.clone())
@@ -208,7 +225,11 @@ def _is_changed(part: nn.Module) -> bool:
 def _exactly(kind: type[Part], part: nn.Module) -> Part:
     if type(part) is not kind:  # quantised, adapted and parametrised layers are others, and compute otherwise
         raise _refused(f"a model with {type(part).__name__} in place of {kind.__name__}")
-    return part
+    twin = copy.copy(part)  # without gradients by the weights, so that what enters a layer can be overwritten
+    vars(twin)["_parameters"] = {
+        name: own if own is None else own.detach() for name, own in part._parameters.items()
+    }
+    return twin
 
 
 def _layer(
