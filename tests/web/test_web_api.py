@@ -305,8 +305,15 @@ def test_answers_do_not_depend_on_the_chunks(models: dict[str, Any], monkeypatch
     monkeypatch.setattr(watch, "CHUNK", 90)
     asked: list[int] = []
     monkeypatch.setattr(watcher, "report", asked.append)
-    np.testing.assert_allclose(chunked.logits(tokens, queries), whole, atol=1e-6)
+    np.testing.assert_allclose(chunked.logits(tokens, queries), whole, atol=1e-5)
     assert asked == sorted(asked)
     assert asked[-1] == 300
     assert len(asked) > 8
+    weights, before = np.array([-1.0, 1.0]), len(asked)
+    for ours, theirs in zip(
+        chunked.gradients(tokens, queries, weights), model.gradients(tokens, queries, weights), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    assert chunked.differentiable is None
+    assert len(asked) > before + 8
     assert chunked.logits(tokens, from_rows([], len(tokens))).shape == (0, 2)

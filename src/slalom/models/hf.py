@@ -58,7 +58,8 @@ class ModuleModel:
         limits = [tokenizer_limit(tokenizer), position_limit(module)]
         self._limit = min((limit for limit in limits if limit is not None), default=None)
         self._pace = Pace(batch_tokens, _most_tokens(module))
-        self._soft_removal = SoftRemoval(module, tokenizer, self.with_types, batch_tokens)
+        lean = engine in (None, "lean")
+        self._soft_removal = SoftRemoval(module, tokenizer, self.with_types, batch_tokens, lean)
         self.engine = engine
         """The engine that was asked for; None is the fastest that keeps the module's precision."""
         self._engine = _engine(engine, tokenizer, engine_tolerance)

@@ -144,8 +144,20 @@ _CHANGES: dict[Any, Callable[..., tuple[Any, Any]]] = {
 class SoftRemoval:
     """The soft-removal gradients of a module, where they can be had."""
 
-    def __init__(self, module: nn.Module, tokenizer: Any, with_types: bool, batch_tokens: int | None = None):
-        self._module, self._tokenizer, self._with_types = module, tokenizer, with_types
+    def __init__(
+        self,
+        module: nn.Module,
+        tokenizer: Any,
+        with_types: bool,
+        batch_tokens: int | None = None,
+        use_lean: bool = True,
+    ):
+        self._module, self._tokenizer, self._with_types, self._use_lean = (
+            module,
+            tokenizer,
+            with_types,
+            use_lean,
+        )
         self._pace = _pace(module, batch_tokens)
         self._trial: _Trial | None = None
 
@@ -188,7 +200,7 @@ class SoftRemoval:
 
     def _way(self, forward: Forward) -> Way:
         """Through `lean` where it knows the module, else through the module."""
-        encoder = _encoder(forward) if self._tried().lean else None
+        encoder = _encoder(forward) if self._use_lean and self._tried().lean else None
         if encoder is not None:
             return partial(lean.gradients, encoder)
 
@@ -211,6 +223,8 @@ def _side_by_side(way: Way, score: Score, ids: IntArray, types: IntArray) -> Flo
 
 
 def _encoder(forward: Forward) -> lean.Encoder | None:
+    if forward.device.type != "cpu":  # measured on processors only
+        return None
     try:
         with torch.inference_mode(False), torch.no_grad():
             return lean.read(forward.module)

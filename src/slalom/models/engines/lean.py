@@ -52,7 +52,7 @@ class Layer:
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """A sequence classifier that reads the first position. It holds the module's own weights, never copies."""
+    """A sequence classifier that reads the first position, with the module's own weights, never copies."""
 
     word: nn.Embedding
     place: nn.Embedding
