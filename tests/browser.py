@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
+HANGS = 120_000
+"""Milliseconds after which something will never happen, however busy the machine is."""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = [
     "--headless",
@@ -35,6 +37,7 @@ def chromium() -> Iterator[Browser]:
     where = executable()
     if where is None:
         pytest.skip(f"no Chromium here ({', '.join(NAMES)}); `make browser` installs it where apt-get can")
+    expect.set_options(timeout=HANGS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=where, args=ARGUMENTS)
         try:
@@ -58,6 +61,7 @@ def watched(browser: Browser, **context: Any) -> Iterator[tuple[Page, Seen]]:
     """A new page, and the record of what it does. `context` is Playwright's: viewport, color_scheme …"""
     seen = Seen()
     place = browser.new_context(**context)
+    place.set_default_timeout(HANGS)
     try:
         page = place.new_page()
         page.on("request", lambda r: seen.requests.append(r.url) if _outside(r.url) else None)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect
-from serving import Slow, served, still, until
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from browser import chromium, watched
+from serving import Slow, ended, served, until
 from slalom import Explainer
 from slalom.perturb import from_rows
 from slalom.web import Limits, create_app, watch
@@ -18,6 +18,8 @@ from slalom.web import Limits, create_app, watch
 TEXT = "The food was great but the service was awful, and the waiter never came back."
 HOSTILE = "<img src=x onerror=alert(1)> \u202egreat\u202c 👩‍👩‍👧 </script><script>alert(2)</script> & awful"
 WORDS = "one two three four five six seven eight nine ten"
+ROUNDING = 1e-4
+"""Of a score, in float32."""
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,11 @@ def true_score(explainer: Explainer, text: str, counts: list[int]) -> float:
     return float(logits[0, 1] - logits[0, 0])
 
 
+def shown(place: Locator) -> float:
+    """The score at this place of the page."""
+    return float(place.get_attribute("data-score") or "nan")
+
+
 def test_the_whole_way(browser: Browser, address: str, explainer: Explainer):
     with watched(browser, viewport={"width": 1200, "height": 900}) as (page, seen):
         ready(page, address)
@@ -73,13 +80,13 @@ def test_the_whole_way(browser: Browser, address: str, explainer: Explainer):
         counts = [1] * len(wanted)
         word = page.locator("#explanation .text .t", has_text=re.compile("^great$"))
         model = page.locator('#explanation tr[data-reading="model"] td.score')
-        assert float(model.get_attribute("data-score") or "nan") == pytest.approx(wanted.output, abs=1e-9)
+        assert shown(model) == pytest.approx(wanted.output, abs=ROUNDING)
         for count, key in ((0, "Enter"), (1, "Enter"), (2, "+")):
             counts[great] = count
             word.focus()
             page.keyboard.press(key)
             score = true_score(explainer, TEXT, counts)
-            expect(model).to_have_attribute("data-score", repr(score))  # to the last digit
+            until(lambda: shown(model) == pytest.approx(score, abs=ROUNDING))  # noqa: B023
         assert true_score(explainer, TEXT, counts) != pytest.approx(wanted.output, abs=1e-3)
 
         with page.context.expect_page() as opened:
@@ -107,7 +114,8 @@ def test_the_whole_way(browser: Browser, address: str, explainer: Explainer):
 def test_progress_is_shown_and_can_be_cancelled(browser: Browser, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(watch, "CHUNK", 500)
     slow = Slow(0.05)
-    with served(create_app({"slow": slow.model()})) as address, watched(browser) as (page, seen):
+    app = create_app({"slow": slow.model()})
+    with served(app) as address, watched(browser) as (page, seen):
         ready(page, address)
         page.fill("#text", WORDS)
         page.fill("#budget", "8000")
@@ -118,14 +126,16 @@ def test_progress_is_shown_and_can_be_cancelled(browser: Browser, monkeypatch: p
         page.click("#cancel")
         expect(page.locator("#status")).to_have_text("Cancelled.")
         expect(page.locator("#go")).to_be_enabled()
-        assert still(lambda: slow.texts) < 4000
+        until(lambda: ended(app))
+        assert slow.texts < 8000
         assert page.locator("#past-list li").count() == 0
 
         before = slow.texts
         page.click("#go")
         until(lambda: slow.texts > before + 100)
         page.close()
-        assert still(lambda: slow.texts) < before + 4000
+        until(lambda: ended(app))
+        assert slow.texts < before + 8000
     assert seen.errors == []
 
 

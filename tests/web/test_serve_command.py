@@ -14,6 +14,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from serving import HANGS
 from slalom.cli import app
 
 
@@ -39,20 +40,22 @@ def serving(*arguments: str, **environment: str) -> Iterator[tuple[subprocess.Po
 def test_the_command_serves_and_ends_cleanly(tmp_path: Path, how: signal.Signals):
     folder = tmp_path / "reports"
     with serving("--reports", str(folder), SLALOM_TOKEN="a-long-secret") as (process, address):
-        assert httpx.get(f"{address}healthz", timeout=20).json()["status"] == "ok"
-        assert httpx.get(f"{address}api/models").status_code == 401
-        headers = {"authorization": "Bearer a-long-secret"}
-        assert httpx.get(f"{address}api/models", headers=headers).json()["default"] == "bundled"
-        assert httpx.get(f"{address}healthz", headers={"host": "evil.example"}).status_code == 400
+        with httpx.Client(base_url=address, timeout=HANGS) as http:
+            assert http.get("/healthz").json()["status"] == "ok"
+            assert http.get("/api/models").status_code == 401
+            headers = {"authorization": "Bearer a-long-secret"}
+            listed = http.get("/api/models", headers=headers).json()
+            assert listed["models"] == [{"name": "bundled", "labels": ["negative", "positive"]}]
+            assert http.get("/healthz", headers={"host": "evil.example"}).status_code == 400
         process.send_signal(how)
-        assert process.wait(20) == 0
+        assert process.wait(HANGS) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert folder.is_dir()
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(app, ["serve", *arguments])
+    result = CliRunner().invoke(app, ["serve", "--port", "0", *arguments])
     return result.exit_code, " ".join(result.stderr.split())
 
 
@@ -70,6 +73,7 @@ def test_a_port_in_use_is_an_error_in_one_line():
         (("-m", "./model"), 2, "NAME=DIR_OR_HUB_ID"),
         (("-m", "a=x", "-m", "a=y"), 2, "'a' is given twice"),
         (("-m", "a b=x"), 1, "cannot be the name of a model"),
+        (("-m", "gone=./nowhere"), 1, "the model 'gone' cannot be opened: there is no directory"),
         (("--token", "short"), 1, "8 to 256 visible ASCII"),
         (("--concurrent", "0"), 2, "--concurrent"),
         (("--host", "256.0.0.1"), 1, "cannot listen on 256.0.0.1"),
@@ -84,6 +88,7 @@ def test_wrong_options_are_said_before_anything_starts(arguments: tuple[str, ...
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
 def test_without_the_extra_the_command_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, package: str):
     monkeypatch.setitem(sys.modules, package, None)
-    code, said = run("--port", "0")
+    monkeypatch.delitem(sys.modules, "slalom.web.server", raising=False)
+    code, said = run()
     assert code == 1
     assert f"needs {package}; install it with: pip install 'slalom-xai[web]'" in said

@@ -1,20 +1,18 @@
 from __future__ import annotations
 
 import re
-import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from serving import Slow, client, served, small, still, tiny_model, until
 
+from serving import Slow, client, dial, rest, tiny_model, until
 from slalom import Explanation
 from slalom.errors import InputError
-from slalom.web import Limits, create_app, watch
+from slalom.web import Limits, create_app
 from slalom.web.reports import FolderReports, MemoryReports
 
 WORDS = "one two three four five six seven eight nine ten"
@@ -29,7 +27,7 @@ HEADERS = {
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[httpx.Client]:
-    limits = small(characters=200, body=2000)
+    limits = Limits(characters=200, body=2000)
     with client({"fast": Slow().model()}, limits=limits, hosts=("Explain.Example", "::1")) as given:
         yield given
 
@@ -47,15 +45,10 @@ def test_a_long_text_is_refused_with_its_length(http: httpx.Client):
 
 def test_a_long_body_is_refused_before_it_is_read(http: httpx.Client):
     """Of a body without a length, and of one that declares too much: the server answers, and hangs up."""
-    host, port = http.base_url.host, http.base_url.port or 0
     head = "POST /api/explain HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     endless = f"{head}Transfer-Encoding: chunked\r\n\r\n{3000:x}\r\n{'x' * 3000}\r\n"
     for request in (endless, f"{head}Content-Length: 100000000\r\n\r\n" + "x" * 500):
-        with socket.create_connection((host, port), timeout=10) as line:
-            line.sendall(request.encode())
-            answer = b""
-            while more := line.recv(65536):
-                answer += more
+        answer = rest(dial(str(http.base_url), request.encode()))
         assert answer.startswith(b"HTTP/1.1 413 ")
         assert b"longer than the 2,000 bytes" in answer
 
@@ -78,6 +71,11 @@ def test_forms_of_other_sites_cannot_post(http: httpx.Client, kind: str):
         ("localhost.evil.example", 400),
         ("127.0.0.1.evil.example:80", 400),
         ("[::2]", 400),
+        ("[::1].evil.example", 400),
+        ("[::1]evil.example:80", 400),
+        ("[::1]:80.evil.example", 400),
+        ("localhost:80:80", 400),
+        ("localhost:evil", 400),
     ],
 )
 def test_only_known_names_are_answered(http: httpx.Client, host: str, status: int):
@@ -145,7 +143,7 @@ def explain_as(http: httpx.Client, authorization: str) -> httpx.Response:
 
 def test_a_full_queue_sends_away_and_quick_requests_pass():
     slow = Slow()
-    limits = small(concurrent=1, waiting=1)
+    limits = Limits(concurrent=1, waiting=1)
     with client({"slow": slow.model(), "tiny": tiny_model()}, limits=limits) as http:
         slow.free.clear()
         answers: list[int] = []
@@ -160,93 +158,14 @@ def test_a_full_queue_sends_away_and_quick_requests_pass():
         refused = explain(http, model="tiny")
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
         assert "queue is full" in refused.json()["detail"]
-        started = time.monotonic()
         assert http.get("/healthz").status_code == 200
         assert http.post("/api/predict", json={"text": WORDS, "model": "tiny"}).status_code == 200
-        assert time.monotonic() - started < 5
+        assert answers == []
         slow.free.set()
         for thread in threads:
             thread.join()
         assert answers == [200, 200]
         assert explain(http, model="slow").status_code == 200
-
-
-@pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson"])
-def test_an_explanation_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch, accept: str):
-    monkeypatch.setattr(watch, "CHUNK", 500)
-    slow = Slow(0.05)
-    with client({"slow": slow.model()}, limits=small(seconds=0.6)) as http:
-        order = {"text": WORDS, "budget": 8000}
-        response = http.post("/api/explain", json=order, headers={"accept": accept})
-        assert response.elapsed.total_seconds() < 3
-        said = response.text
-        assert "took longer than this server allows" in said
-        assert response.status_code == 504 if accept == "application/json" else '"status": 504' in said
-        assert still(lambda: slow.texts) < 4000
-
-
-def leave_after(seconds: float, address: str, order: dict[str, Any], accept: str) -> None:
-    """Asks for an explanation, and hangs up without having got it."""
-    end = time.monotonic() + seconds
-    with httpx.Client(base_url=address, timeout=seconds) as http:
-        try:
-            with http.stream("POST", "/api/explain", json=order, headers={"accept": accept}) as response:
-                for line in response.iter_lines():
-                    assert '"progress"' in line
-                    if time.monotonic() > end:
-                        return
-        except httpx.ReadTimeout:
-            return
-    pytest.fail("the answer was complete before the client could leave")
-
-
-@pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson"])
-def test_the_work_stops_when_the_client_leaves(monkeypatch: pytest.MonkeyPatch, accept: str):
-    monkeypatch.setattr(watch, "CHUNK", 500)
-    slow = Slow(0.05)
-    with client({"slow": slow.model()}, limits=small(concurrent=1, waiting=0)) as http:
-        leave_after(0.7, str(http.base_url), {"text": WORDS, "budget": 8000}, accept)
-        asked = still(lambda: slow.texts)
-        assert 0 < asked < 4000
-        until(lambda: explain(http).status_code == 200)  # the place is free again
-
-
-def test_who_left_the_queue_is_never_served():
-    slow = Slow()
-    with client({"slow": slow.model()}, limits=small(concurrent=1, waiting=1)) as http:
-        slow.free.clear()
-        first = threading.Thread(target=explain, args=(http,))
-        first.start()
-        until(lambda: slow.texts > 0)
-        with pytest.raises(httpx.ReadTimeout):
-            httpx.post(f"{http.base_url}/api/explain", json={"text": WORDS * 2}, timeout=0.3)
-        time.sleep(0.3)
-        slow.free.set()
-        first.join()
-        assert still(lambda: slow.texts) < 30
-
-
-def test_a_server_ends_although_somebody_waits(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(watch, "CHUNK", 500)
-    slow = Slow(0.05)
-    failed: list[str] = []
-
-    def ask(address: str) -> None:
-        try:
-            answer = httpx.post(f"{address}/api/explain", json={"text": WORDS, "budget": 20000}, timeout=30)
-            failed.append(str(answer.status_code))
-        except httpx.HTTPError as error:
-            failed.append(type(error).__name__)
-
-    with served(create_app({"slow": slow.model()})) as address:
-        thread = threading.Thread(target=ask, args=(address,))
-        thread.start()
-        until(lambda: slow.texts > 100)
-        started = time.monotonic()
-    assert time.monotonic() - started < 8
-    thread.join()
-    assert failed
-    assert failed != ["200"]
 
 
 def test_reports_in_memory_are_bounded():
@@ -262,7 +181,7 @@ def test_reports_in_memory_are_bounded():
 
 def test_reports_in_a_folder_are_bounded_and_stay(tmp_path: Path):
     folder = tmp_path / "deep" / "reports"
-    with client({"fast": Slow().model()}, reports=folder, limits=small(reports=2)) as http:
+    with client({"fast": Slow().model()}, reports=folder, limits=Limits(reports=2)) as http:
         names = [explain(http, seed=seed).json()["id"] for seed in range(3)]
     (folder / "notes.json").write_text("mine")
     assert {path.name for path in folder.iterdir()} == {f"{name}.json" for name in names[1:]} | {"notes.json"}

@@ -71,6 +71,10 @@ def serve(
     waiting: Annotated[
         int, _option(ALLOWED, "--waiting", min=0, help="Explanations that wait for their turn.")
     ] = 8,
+    connections: Annotated[
+        int,
+        _option(ALLOWED, "--connections", min=1, help="Open connections; beyond, silent ones are closed."),
+    ] = 500,
     timeout: Annotated[
         float, _option(ALLOWED, "--timeout", min=0.1, help="Seconds from a request to its answer.")
     ] = 120.0,
@@ -86,20 +90,27 @@ def serve(
     models = _models(model or [])
     with guarded():
         from slalom.web import Limits, create_app
-        from slalom.web.server import run
+        from slalom.web.server import ending, listening, run
 
         still_libraries()
         limits = Limits(
-            max_characters, max_body, max_budget, concurrent=concurrent, waiting=waiting, seconds=timeout
+            max_characters,
+            max_body,
+            max_budget,
+            concurrent=concurrent,
+            waiting=waiting,
+            connections=connections,
+            seconds=timeout,
         )
-        app = create_app(
-            models,
-            token=token,
-            hosts=(host, *(allowed_host or [])),
-            limits=limits,
-            reports=reports,
-        )
-        run(app, host, port, say, guarded=token is not None)
+        with ending(), listening(host, port) as listener:
+            app = create_app(
+                models,
+                token=token,
+                hosts=(host, *(allowed_host or [])),
+                limits=limits,
+                reports=reports,
+            )
+            run(app, listener, host, say)
 
 
 def _models(given: list[str]) -> dict[str, str] | None:

@@ -25,7 +25,7 @@ def create_app(
 ) -> FastAPI:
     """The ASGI application. `models` are what `slalom.Explainer` takes, by the names they are served under.
 
-    A model is opened when it is first asked and kept. `token` guards /api and /reports; `hosts` are the names
+    The models are opened here, and kept. `token` guards /api and /reports; `hosts` are the names
     besides localhost under which the server is reached; `reports` is a directory for saved reports, which
     otherwise live in memory.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -21,7 +20,7 @@ from slalom.web.routes import State
 from slalom.web.settings import Settings
 from slalom.web.shelf import Shelf
 from slalom.web.watch import Stopped
-from slalom.web.work import Desk
+from slalom.web.work import Closing, Desk
 
 DESCRIPTION = """Explanations of text classifiers: every token gets a value and an importance.
 
@@ -31,21 +30,23 @@ many queries are asked so far), and at the end the result or an error. Leaving e
 
 def build(settings: Settings) -> FastAPI:
     """The ASGI application for these settings."""
-    limits = settings.limits
+    limits, closing = settings.limits, Closing()
     state = State(
         settings,
         Shelf(settings.models),
         open_reports(settings.reports, limits.reports, limits.report_bytes),
-        explanations=Desk("explain", limits.concurrent, limits.waiting),
+        closing,
+        explanations=Desk("explain", limits.concurrent, limits.waiting, closing),
+        # These wait for each other, but keep nobody else waiting.
+        single=Desk("single", 1, limits.waiting, closing),
         # What-if and reports are quick, and do not wait behind explanations.
-        quick=Desk("quick", limits.concurrent, 4 * (limits.concurrent + limits.waiting)),
+        quick=Desk("quick", limits.concurrent, 4 * (limits.concurrent + limits.waiting), closing),
     )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        for desk in (state.explanations, state.quick):
-            await asyncio.to_thread(desk.close)
+        await state.close()
 
     app = FastAPI(
         title="slalom",
@@ -64,7 +65,7 @@ def build(settings: Settings) -> FastAPI:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(SlalomError, _failed)
     app.add_exception_handler(Stopped, _failed)
-    app.add_middleware(Guard, settings=settings)
+    app.add_middleware(Guard, settings=settings, closing=closing)
     return app
 
 

@@ -6,7 +6,10 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import re
 import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -14,9 +17,11 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from slalom.web.settings import LOCAL, Settings
+from slalom.web.work import Closing
 
 BODY_SECONDS = 30.0
 """A request has to arrive within this time."""
+CLOSING = "the server is being shut down"
 
 NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 HEADERS = {
@@ -27,6 +32,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 
+_HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^:\[\]]+)(:\d{0,5})?")
 _log = logging.getLogger("slalom.web")
 
 
@@ -62,9 +68,10 @@ def report_key(token: str | None, name: str) -> str | None:
 class Guard:
     """ASGI middleware: host, token, content type and size before the application; headers after it."""
 
-    def __init__(self, app: ASGIApp, settings: Settings):
+    def __init__(self, app: ASGIApp, settings: Settings, closing: Closing):
         self._app = app
         self._settings = settings
+        self._closing = closing
         self._hosts = {_bracketed(host.lower()) for host in (*LOCAL, *settings.hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -93,6 +100,8 @@ class Guard:
 
     async def _admitted(self, scope: Scope, receive: Receive) -> Receive:
         """What the application reads its request from; raises where it shall not see the request at all."""
+        if self._closing.begun:
+            raise _Refused(503, CLOSING)
         headers = Headers(scope=scope)
         self._check_host(headers.get("host", ""))
         if scope["path"].startswith(("/api/", "/reports/")):
@@ -106,9 +115,8 @@ class Guard:
 
     def _check_host(self, given: str) -> None:
         # Another site's name that points here (DNS rebinding) would make its scripts same-origin.
-        host = given.lower()
-        host = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
-        if host not in self._hosts and "*" not in self._hosts:
+        parts = _HOST.fullmatch(given.lower())
+        if "*" not in self._hosts and not (parts and parts["name"] in self._hosts):
             raise _Refused(
                 400,
                 f"this server is not called {given!r:.80}; to allow the name, start it with --allowed-host",
@@ -140,7 +148,7 @@ class Guard:
             raise too_long
         body, more = bytearray(), True
         try:
-            async with asyncio.timeout(BODY_SECONDS):
+            async with self._patience():
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
@@ -150,8 +158,17 @@ class Guard:
                         raise too_long
                     more = message.get("more_body", False)
         except TimeoutError:
+            if self._closing.begun:
+                raise _Refused(503, CLOSING) from None
             raise _Refused(408, f"the request did not arrive within {BODY_SECONDS:.0f} seconds") from None
         return _replay(bytes(body), receive)
+
+    @asynccontextmanager
+    async def _patience(self) -> AsyncIterator[None]:
+        """TimeoutError where a request takes too long to arrive, or the server is to end before it has."""
+        async with asyncio.timeout(BODY_SECONDS) as limit:
+            with self._closing.telling(lambda: limit.reschedule(0)):
+                yield
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:

@@ -8,14 +8,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.responses import JSONResponse
 
 from slalom.errors import ModelError, SlalomError
-from slalom.web.guard import problem, unexpected
-from slalom.web.shelf import Unavailable
+from slalom.web.guard import CLOSING, problem, unexpected
 from slalom.web.watch import Stopped
 from slalom.web.work import Full
 
 _STOPPED = {
     "late": (504, "the explanation took longer than this server allows; ask with a smaller budget or text"),
-    "closing": (503, "the server is being shut down"),
+    "closing": (503, CLOSING),
     "left": (499, "the client left"),
 }
 
@@ -45,8 +44,6 @@ def answer_to(error: BaseException) -> Failure:
         return Failure(503, str(error), {"retry_after": "5"})
     if isinstance(error, TooLong):
         return Failure(413, str(error))
-    if isinstance(error, Unavailable):
-        return Failure(500, str(error))
     # A model's own failure carries the words of whatever failed in it, which are for the log alone.
     broken = isinstance(error, ModelError) and error.__cause__ is not None
     if isinstance(error, SlalomError) and not broken:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -24,9 +26,11 @@ from slalom.web.reports import Reports
 from slalom.web.settings import Settings
 from slalom.web.shelf import Shelf
 from slalom.web.watch import Watch
-from slalom.web.work import Desk, Job
+from slalom.web.work import TICK, Closing, Desk, Job
 
 LINES = "application/x-ndjson"
+GRACE = 3.0
+"""Seconds for work to end when the server is told to."""
 _BEARER = Security(HTTPBearer(auto_error=False, description="The token, where the server has one."))
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": s.Problem} for status in (400, 401, 413, 415, 422, 500, 503, 504)
@@ -43,11 +47,32 @@ class State:
     settings: Settings
     shelf: Shelf
     reports: Reports
+    closing: Closing
     explanations: Desk
+    single: Desk
     quick: Desk
 
     def watch(self) -> Watch:
         return Watch(self.settings.limits.seconds)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any thread still works."""
+        return any(desk.inside for desk in self._desks)
+
+    @property
+    def _desks(self) -> tuple[Desk, ...]:
+        return self.explanations, self.single, self.quick
+
+    async def close(self) -> None:
+        """Tells everybody who waits, and gives the threads a little time to end."""
+        self.closing.begin()
+        for desk in self._desks:
+            desk.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                while self.busy:
+                    await asyncio.sleep(TICK)
 
 
 def _state(request: Request) -> State:
@@ -64,21 +89,18 @@ async def healthz() -> dict[str, str]:
 async def models(request: Request) -> dict[str, Any]:
     """The models this server may use, and what it allows."""
     state = _state(request)
-    places = state.shelf.places.values()
     limits = state.settings.limits
     return {
         "default": state.settings.first,
-        "models": [{"name": p.name, "loaded": p.model is not None, "labels": p.labels} for p in places],
+        "models": [place.described for place in state.shelf.places.values()],
         "limits": {name: getattr(limits, name) for name in ("characters", "body", "queries", "seconds")},
     }
 
 
 @api.get("/api/models/{name}", response_model=s.ModelInfo, tags=["server"], dependencies=[_BEARER])
 async def model(request: Request, name: str) -> dict[str, Any]:
-    """One model. It is loaded if it was not yet, so that its labels are known."""
-    state = _state(request)
-    place = state.shelf[name]
-    return await state.quick.start(state.watch(), partial(tasks.describe, place)).wait(request)
+    """One model."""
+    return _state(request).shelf[name].described
 
 
 @api.get("/api/methods", response_model=list[s.MethodInfo], tags=["server"], dependencies=[_BEARER])
@@ -117,7 +139,8 @@ async def explain(request: Request, order: s.ExplainRequest) -> Response:
         name = state.reports.put(tasks.document(explanation)) if order.save else None
         return tasks.answer(explanation, name, _address(state, name))
 
-    job = state.explanations.start(watch, work)
+    desk = state.single if tasks.one_at_a_time(order.method) else state.explanations
+    job = desk.start(watch, work)
     if LINES in request.headers.get("accept", ""):
         headers = {"x-accel-buffering": "no"}  # nginx would keep the progress back otherwise
         return StreamingResponse(_lines(request, job), media_type=LINES, headers=headers)

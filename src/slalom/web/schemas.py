@@ -97,8 +97,7 @@ class PredictAnswer(BaseModel):
 
 class ModelInfo(BaseModel):
     name: str
-    loaded: bool
-    labels: list[str] | None = Field(description="Null until the model is loaded; /api/models/NAME loads it.")
+    labels: list[str] | None = Field(description="Null where the model has not told them yet.")
 
 
 class LimitsInfo(BaseModel):

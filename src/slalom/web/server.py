@@ -2,56 +2,103 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import logging
+import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from slalom.errors import InputError, MissingExtraError
 
+try:
+    import uvicorn
+except ImportError as error:
+    raise MissingExtraError("uvicorn", "web", "a web server") from error
+from slalom.web.connections import Connection, room
+
 GRACE = 3
-"""Seconds for running requests to end when the server is told to."""
+"""Seconds for answers to be read when the server is told to end."""
+LAST_CALL = 1.0
+"""Seconds in which whoever is just connecting is still told that the server ends."""
+HEADER_BYTES = 16_384
+
+_log = logging.getLogger("slalom.web")
 
 
-def run(app: Any, host: str, port: int, say: Callable[[str], None], *, guarded: bool) -> None:
-    """Serve until SIGTERM or Ctrl-C, both of which are a normal end."""
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("uvicorn", "web", "a web server") from error
-    with closing(listen(host, port)) as listener:
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            access_log=False,  # addresses of reports are secrets
-            server_header=False,
-            ws="none",
-            timeout_graceful_shutdown=GRACE,
+class Server(uvicorn.Server):
+    """uvicorn, with bounds for its connections and an end at which everybody who waits gets an answer."""
+
+    def __init__(self, app: Any):
+        self._state = app.state.slalom
+        most, at_all, at_a_stroke = room(self._state.settings.limits.connections)
+        protocol: Any = partial(Connection, most=most, at_all=at_all)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=protocol,
+                ws="none",
+                backlog=at_a_stroke,
+                h11_max_incomplete_event_size=HEADER_BYTES,
+                timeout_graceful_shutdown=GRACE,
+                log_level="error",  # warnings are about what clients send: as many lines as they like
+                access_log=False,  # addresses of reports are secrets
+                server_header=False,
+                proxy_headers=False,
+            )
         )
-        server = uvicorn.Server(config)
-        say(f"slalom is at {address(host, listener.getsockname()[1])} (Ctrl-C ends it)")
-        if not guarded and not _is_local(host):
-            say("warning: whoever reaches this port can use the models; set SLALOM_TOKEN to ask for a token")
-        # uvicorn ends in good order and then raises the signal again, for whoever handled it before.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-        try:
-            server.run(sockets=[listener])
-        except KeyboardInterrupt:
-            return
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._state.closing.begin()
+        if self.server_state.connections:
+            await asyncio.sleep(LAST_CALL)
+        await super().shutdown(sockets)
 
 
-def listen(host: str, port: int) -> socket.socket:
+def run(app: Any, listener: socket.socket, host: str, say: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    server = Server(app)
+    say(f"slalom is at {address(host, listener.getsockname()[1])} (Ctrl-C ends it)")
+    if app.state.slalom.settings.token is None and not _is_local(host):
+        say("warning: whoever reaches this port can use the models; set SLALOM_TOKEN to ask for a token")
+    try:
+        server.run(sockets=[listener])
+    finally:
+        if app.state.slalom.busy:  # Python would wait for a model that does not come back
+            _log.error("a model has not come back in time; the server ends without it")
+            sys.stderr.flush()
+            os._exit(0)
+
+
+@contextmanager
+def ending() -> Iterator[None]:
+    """While it lasts, SIGTERM does what Ctrl-C does, and both are a normal end."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        return
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def listening(host: str, port: int) -> Iterator[socket.socket]:
     """A socket that listens there; raises an InputError where it cannot."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=128)
+        listener = socket.create_server((host, port), family=family)
     except OSError as error:
         raise InputError(
             f"cannot listen on {host} port {port}: {error.strerror or error}; choose another --host or --port"
         ) from error
+    with listener:
+        yield listener
 
 
 def address(host: str, port: int) -> str:

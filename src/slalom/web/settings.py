@@ -32,6 +32,8 @@ class Limits:
     """Explanations at the same time."""
     waiting: int = 8
     """Explanations that may wait for their turn; the next one is sent away."""
+    connections: int = 500
+    """Open at the same time; beyond, those that wait for their client go, the oldest first."""
     seconds: float = 120.0
     """From the request to its answer."""
     reports: int = 200

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -12,7 +9,7 @@ import numpy as np
 
 from slalom.api import Explainer
 from slalom.errors import InputError
-from slalom.explainers import Method, check_options, methods, options
+from slalom.explainers import Method, check_options, methods, options, together
 from slalom.explanation import Explanation
 from slalom.files import from_json, to_json
 from slalom.models.ask import Ask
@@ -23,14 +20,19 @@ from slalom.web.schemas import ExplainRequest, PredictRequest
 from slalom.web.shelf import Place
 from slalom.web.watch import Watch, Watched, alone
 
-OWN = "slalom"
-_others = threading.Lock()
+_DRAWING = ("kernel_shap", "partition_shap", "smoothgrad")
+"""Methods of other packages that draw from random generators of the whole process while they ask."""
 
 
 @cache
 def served_methods() -> dict[str, Method]:
     """The methods a server offers: not those that read labelled data, which lie in files of the server."""
     return {name: method for name, method in methods().items() if method.needs != "labelled data"}
+
+
+def one_at_a_time(method: str) -> bool:
+    """Whether two explanations by this method would disturb each other."""
+    return method in _DRAWING and not together(method)
 
 
 def check(order: ExplainRequest, most: int) -> None:
@@ -45,26 +47,24 @@ def check(order: ExplainRequest, most: int) -> None:
 
 def explain(place: Place, order: ExplainRequest, watch: Watch) -> Explanation:
     """One explanation, which ends early when the watch says so."""
-    model = place.open()
     inside = served_methods()[order.method].needs != "logits"
-    with _turn(order.method, watch):
-        return Explainer(alone(model) if inside else Watched(model, watch, place.lock))(
-            _text(order),
-            target=order.target,
-            method=order.method,
-            budget=order.budget,
-            seed=order.seed,
-            granularity=order.granularity,
-            every_class=order.every_class,
-            explain=order.explain,
-            progress=watch.report,
-            **_options(order),
-        )
+    return Explainer(alone(place.model) if inside else Watched(place.model, watch, place.lock))(
+        _text(order),
+        target=order.target,
+        method=order.method,
+        budget=order.budget,
+        seed=order.seed,
+        granularity=order.granularity,
+        every_class=order.every_class,
+        explain=order.explain,
+        progress=watch.report,
+        **_options(order),
+    )
 
 
 def predict(place: Place, order: PredictRequest, watch: Watch, most: int) -> dict[str, Any]:
     """The model's own answer to the text, or to what is left of it."""
-    model = Watched(place.open(), watch, place.lock)
+    model = Watched(place.model, watch, place.lock)
     tokens = model.tokenize(_text(order), order.explain)
     if order.granularity == "words":
         tokens = tokens.joined()
@@ -79,12 +79,6 @@ def predict(place: Place, order: PredictRequest, watch: Watch, most: int) -> dic
         "prediction": model.labels[int(np.argmax(chances))],
         "tokens": tokens.strings,
     }
-
-
-def describe(place: Place) -> dict[str, Any]:
-    """A model, opened."""
-    place.open()
-    return {"name": place.name, "loaded": True, "labels": place.labels}
 
 
 def offered() -> list[dict[str, Any]]:
@@ -122,20 +116,6 @@ def part(kept: str) -> str:
     from slalom.view.html import fragment
 
     return fragment(Explanation.from_dict(from_json(kept, "the report")), assets=False)
-
-
-@contextmanager
-def _turn(method: str, watch: Watch) -> Iterator[None]:
-    """Methods of other packages draw from generators that the whole process shares: one at a time."""
-    if method == OWN:
-        yield
-        return
-    while not _others.acquire(timeout=0.1):
-        watch.report(0)
-    try:
-        yield
-    finally:
-        _others.release()
 
 
 def _text(order: ExplainRequest | PredictRequest) -> Text:

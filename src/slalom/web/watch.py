@@ -1,4 +1,4 @@
-"""Work that can be stopped: every batch of queries is a place to stop at."""
+"""Work that can be stopped: every batch of queries and every turn of a loop is a place to stop at."""
 
 from __future__ import annotations
 
@@ -36,26 +36,30 @@ class Watch:
     """Shared by a piece of work and whoever waits for it: the queries so far one way, "stop" the other."""
 
     def __init__(self, seconds: float):
-        self.deadline = time.monotonic() + seconds
         self.queries = 0
+        self._deadline = time.monotonic() + seconds
         self._why: Why | None = None
 
     @property
     def left(self) -> float:
         """Seconds until the deadline."""
-        return self.deadline - time.monotonic()
+        return self._deadline - time.monotonic()
 
     def stop(self, why: Why) -> None:
-        """Ask the work to end at the next batch of queries."""
+        """Ask the work to end the next time it looks."""
         self._why = self._why or why
 
-    def report(self, queries: int) -> None:
-        """The `progress` of an explanation: notes the queries; raises where the work is to end."""
-        self.queries = max(self.queries, queries)
-        if self._why is None and self.left < 0:
-            self._why = "late"
+    def check(self) -> None:
+        """Raises where the work is to end."""
+        if self.left < 0:
+            self.stop("late")
         if self._why is not None:
             raise Stopped(self._why)
+
+    def report(self, queries: int) -> None:
+        """The `progress` of an explanation: notes the queries, and checks."""
+        self.queries = max(self.queries, queries)
+        self.check()
 
 
 class Watched(Around):
@@ -69,7 +73,7 @@ class Watched(Around):
         self.tokenizer = getattr(model, "tokenizer", None)
 
     def tokenize(self, text: Text, explain: Literal["both", "first", "second"] = "both") -> Tokens:
-        with self._lock:  # tokenizers are not made for several threads
+        with self._lock:
             return super().tokenize(text, explain)
 
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -24,44 +25,67 @@ class Full(SlalomError):  # noqa: N818 - a state of the server, not a mistake
     """Too many requests wait already."""
 
 
+class Closing:
+    """Whether the server is being shut down. Whoever waits for something registers here, and is told."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self._tell: set[Callable[[], None]] = set()
+
+    def begin(self) -> None:
+        """Tells everybody; called in the event loop."""
+        self.begun = True
+        for tell in tuple(self._tell):
+            tell()
+
+    @contextmanager
+    def telling(self, tell: Callable[[], None]) -> Iterator[None]:
+        """While it lasts, `tell` is called when the server is to end."""
+        self._tell.add(tell)
+        try:
+            yield
+        finally:
+            self._tell.discard(tell)
+
+
 @dataclass(frozen=True, eq=False)
 class Job:
     """A piece of work that somebody waits for."""
 
     watch: Watch
     future: Future[Any]
+    closing: Closing
 
     async def follow(self, request: Request) -> AsyncIterator[int]:
         """The number of queries so far, whenever it grew, until the work is done.
 
-        Raises Stopped at the deadline or once the client is gone, and tells the work to stop.
+        Raises Stopped as soon as nobody wants the work any more, and tells it to end; it does so on its own.
         """
         done = asyncio.Event()
         self.future.add_done_callback(_setter(done))
         shown, silent = -1, 0.0
-        try:
-            while not self.future.done():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(done.wait(), min(TICK, max(self.watch.left, 0.001)))
-                if await self._over(request):
-                    return
-                silent += TICK
-                if self.watch.queries > shown or silent >= HEARTBEAT:
-                    shown, silent = self.watch.queries, 0.0
-                    yield shown
-        finally:
-            if not self.future.done():
-                self.watch.stop("left")
-                self.future.cancel()
+        with self.closing.telling(partial(self.watch.stop, "closing")):
+            try:
+                while not self.future.done():
+                    with suppress(TimeoutError):
+                        await asyncio.wait_for(done.wait(), min(TICK, max(self.watch.left, 0.001)))
+                    if await self._over(request):
+                        return
+                    silent += TICK
+                    if self.watch.queries > shown or silent >= HEARTBEAT:
+                        shown, silent = self.watch.queries, 0.0
+                        yield shown
+            finally:
+                if not self.future.done():
+                    self.watch.stop("left")
+                    self.future.cancel()
 
     async def _over(self, request: Request) -> bool:
         if self.future.done():
             return True
-        if self.watch.left < 0:
-            self.watch.stop("late")
-            raise Stopped("late")
         if await request.is_disconnected():
-            raise Stopped("left")
+            self.watch.stop("left")
+        self.watch.check()
         return False
 
     def result(self) -> Any:
@@ -81,18 +105,24 @@ class Job:
 class Desk:
     """A few threads, and a few places to wait for them."""
 
-    def __init__(self, name: str, concurrent: int, waiting: int):
+    def __init__(self, name: str, concurrent: int, waiting: int, closing: Closing):
         self._pool = ThreadPoolExecutor(concurrent, thread_name_prefix=f"slalom-{name}")
         self._room = concurrent + waiting
+        self._closing = closing
         self._inside: set[Watch] = set()
+
+    @property
+    def inside(self) -> int:
+        """How many pieces of work run or wait."""
+        return len(self._inside)
 
     def start(self, watch: Watch, work: Callable[[], Any]) -> Job:
         """Hands in a piece of work; raises Full where even the places to wait are taken."""
-        if len(self._inside) >= self._room:
+        if self.inside >= self._room:
             raise Full("the server is busy and its queue is full; try again in a few seconds")
 
         def run() -> Any:
-            watch.report(0)  # whoever left while waiting need not be served
+            watch.check()  # whoever left while waiting need not be served
             return work()
 
         self._inside.add(watch)
@@ -102,13 +132,11 @@ class Desk:
             self._inside.discard(watch)
             raise Stopped("closing") from error
         future.add_done_callback(lambda _: self._inside.discard(watch))
-        return Job(watch, future)
+        return Job(watch, future, self._closing)
 
     def close(self) -> None:
-        """Stops what runs, drops what waits, and waits for the threads."""
-        for watch in tuple(self._inside):
-            watch.stop("closing")
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Takes nothing more. What runs has been told to end, and is not waited for."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _setter(done: asyncio.Event) -> Callable[[object], None]:

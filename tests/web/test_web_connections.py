@@ -1,0 +1,145 @@
+"""Clients that keep the server waiting: they are let go, and shut nobody out."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import httpx
+import pytest
+
+from serving import HANGS, Slow, dial, post, rest, running, served, until
+from slalom.web import Limits, connections, create_app, guard
+
+WORDS = "one two three four five six seven eight nine ten"
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def refuses(line: socket.socket, more: bytes) -> bool:
+    """Whether the server does not take any more of what is said."""
+    try:
+        line.sendall(more)
+    except OSError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"", b"GET /healthz HT", GET[:-2], GET + GET[:-2], b"\r\n"],
+    ids=["", "word", "head", "next", "line"],
+)
+def test_who_does_not_finish_a_head_is_let_go(monkeypatch: pytest.MonkeyPatch, sent: bytes):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
+    with served(create_app({"fast": Slow().model()})) as address:
+        answers = rest(dial(address, sent))
+        assert answers.count(b'{"status":"ok"') == sent.count(GET)
+
+
+def test_a_head_that_comes_in_drops_is_let_go(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
+    with served(create_app({"fast": Slow().model()})) as address, dial(address, GET[:-2]) as line:
+        until(lambda: refuses(line, b"X: y\r\n"))
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
+    with served(create_app({"fast": Slow().model()})) as address:
+        answer = rest(dial(address, post("/api/explain", {"text": WORDS})[:-1]))
+    assert answer.startswith(b"HTTP/1.1 408 ")
+
+
+def test_who_does_not_read_his_answers_is_let_go(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "READ_SECONDS", 0.5)
+    with running(create_app({"fast": Slow().model()})) as (server, address), dial(address) as line:
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        line.settimeout(0.2)
+        page = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        until(lambda: refuses(line, page * 100))
+        until(lambda: not server.server_state.connections)
+
+
+def test_a_crowd_that_says_nothing_shuts_nobody_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(connections, "YOUNG", 0.0)
+    app = create_app({"fast": Slow().model()}, limits=Limits(connections=20))
+    with running(app) as (server, address):
+        crowd = [dial(address, *[GET[:9]] * (turn % 2)) for turn in range(60)]
+        for _ in range(20):
+            assert httpx.get(f"{address}/healthz", timeout=HANGS).status_code == 200
+        until(lambda: len(server.server_state.connections) <= 20)
+        assert rest(crowd[0]) == b""
+        for line in crowd:
+            line.close()
+    assert capsys.readouterr().err == ""
+
+
+def test_who_is_being_served_makes_no_room(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "YOUNG", 0.0)
+    slow = Slow()
+    app = create_app({"slow": slow.model()}, limits=Limits(connections=6))
+    with served(app) as address:
+        slow.free.clear()
+        order = {"text": WORDS, "method": "occlusion", "save": False}
+        asked = [dial(address, post("/api/explain", order, Connection="close")) for _ in range(4)]
+        until(lambda: app.state.slalom.explanations.inside == 4)
+        crowd = [dial(address) for _ in range(12)]
+        for line in crowd[:-2]:
+            assert rest(line) == b""
+        slow.free.set()
+        for line in asked:
+            assert rest(line).startswith(b"HTTP/1.1 200 ")
+        for line in crowd:
+            line.close()
+
+
+def test_beyond_what_the_system_can_hold_nobody_comes_in(monkeypatch: pytest.MonkeyPatch):
+    """All are new here, and none of them may be pushed out yet."""
+    monkeypatch.setattr(connections, "YOUNG", HANGS)
+    app = create_app({"fast": Slow().model()}, limits=Limits(connections=2))
+    with running(app) as (server, address):
+        keywords = server.config.http_protocol_class.keywords  # pyright: ignore
+        keywords["at_all"] = 4
+        crowd = [dial(address) for _ in range(12)]
+        until(lambda: len(server.server_state.connections) == 4)
+        for line in crowd:
+            line.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the system sets no limit")
+@pytest.mark.parametrize("wanted", [1, 500, 10**6])
+def test_the_limit_fits_the_system(monkeypatch: pytest.MonkeyPatch, wanted: int):
+    import resource
+
+    limits = {"now": (256, 2048)}
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits["now"])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, pair: limits.update(now=pair))
+    most, at_all, at_a_stroke = connections.room(wanted)
+    assert 1 <= most <= wanted
+    assert most < at_all + 3 * at_a_stroke <= limits["now"][0] <= 2048
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(range(256)),
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        GET + b"\x00garbage\r\n\r\n",
+        post("/api/explain", {"text": WORDS}) + b"\xff" * 70_000,
+        b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+    ],
+    ids=["tls", "hosts", "long", "http2", "behind", "during", "chunk", "upgrade"],
+)
+def test_what_is_no_request_is_answered_once_and_not_logged(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
+    with served(create_app({"fast": Slow().model()})) as address:
+        heard = rest(dial(address, sent))
+        assert heard == b"" or heard.startswith(b"HTTP/1.1 ")
+        assert b" 500 " not in heard
+    assert capsys.readouterr().err == ""
