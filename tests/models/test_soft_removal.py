@@ -89,6 +89,17 @@ def test_gradients_are_finite_differences(kind: str, monkeypatch: pytest.MonkeyP
     assert np.abs(expected).max() > 0.05, "the test needs gradients that are not zero"
 
 
+def test_models_that_take_the_mean_over_their_tokens(monkeypatch: pytest.MonkeyPatch):
+    """They leave a masked token out of the mean, which a token without weight stays in."""
+    model = open_model(*tiny("modernbert", 3, classifier_pooling="mean"))
+    tokens = model.tokenize(TEXT)
+    asked = copies(len(tokens))
+    slopes = Ask(model, tokens).gradients(asked, WEIGHTS)[1]
+    eager, _ = tiny("modernbert", 3, classifier_pooling="mean", attn_implementation="eager")
+    expected = by_hand(eager, tokens, asked, monkeypatch)
+    np.testing.assert_allclose(slopes, expected, atol=2e-3 * np.abs(expected).max())
+
+
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "deberta-v2", "bloom"])
 @pytest.mark.parametrize("how", ["words", "pair", "second"])
 def test_words_and_pairs(kind: str, how: str, monkeypatch: pytest.MonkeyPatch):
@@ -191,15 +202,20 @@ class Own(nn.Module):
 class Scored(nn.Module):
     """One layer of attention whose softmax is made of `shares`."""
 
-    def __init__(self, size: int, shares: Any):
+    def __init__(self, size: int, shares: Any, end: str = "first"):
         super().__init__()
-        self.table, self.head, self.shares = nn.Embedding(size, 16), nn.Linear(16, 3), shares
+        self.table, self.head, self.shares, self.end = nn.Embedding(size, 16), nn.Linear(16, 3), shares, end
 
     def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
         x = self.table(input_ids)
         for _ in range(2):
             scores = (x @ x.transpose(1, 2) / 16).masked_fill(attention_mask[:, None] == 0, -torch.inf)
             x = x + self.shares(scores) @ x
+        if self.end == "mean":
+            return self.head((x * attention_mask[..., None]).sum(1) / attention_mask.sum(1, keepdim=True))
+        if self.end == "query":
+            scores = (x[:, :1] @ x.transpose(1, 2) / 16).masked_fill(attention_mask[:, None] == 0, -torch.inf)
+            x = scores.softmax(dim=-1) @ x
         return self.head(x[:, 0])
 
 
@@ -289,7 +305,7 @@ class Half(nn.Module):
         (lambda scores: torch.softmax(scores, -1), None),
         (nn.Softmax(dim=2), None),
         (_unmasked, "no softmax over its tokens"),
-        (Half(), "not all of it can be reached"),
+        (Half(), "out of reach"),
         (lambda scores: scores.softmax(dim=-1).detach(), "have been used in the graph"),
         (lambda scores: 0.5 * (scores.softmax(-1) + scores.softmax(-1).detach()), "finite differences"),
         (_partly, "finite differences"),
@@ -303,6 +319,25 @@ def test_what_cannot_be_reached_is_refused_with_a_reason(shares: Any, reason: st
         ask = Ask(model, model.tokenize(TEXT))
         with pytest.raises(ModelError, match=reason):
             ask.gradients(whole(len(ask.tokens)), WEIGHTS)
+
+
+@pytest.mark.parametrize("end", ["mean", "query"])
+def test_ends_of_other_modules(end: str, monkeypatch: pytest.MonkeyPatch):
+    module, own = made(Scored, lambda scores: scores.softmax(dim=-1), end)
+    model = open_model(module, own)
+    ask = Ask(model, model.tokenize(TEXT))
+    slopes = ask.gradients(whole(len(ask.tokens)), WEIGHTS)[1]
+    assert np.abs(slopes).max() > 1e-3
+    hidden = open_model(*made(Scored, Half(), end))
+    assert "out of reach" in str(Ask(hidden, hidden.tokenize(TEXT)).differentiable)
+    log = torch.zeros(1, len(ask.tokens) + 2, dtype=torch.float64, requires_grad=True)
+    own_softmax = torch.Tensor.softmax
+    monkeypatch.setattr(torch.Tensor, "softmax", lambda scores, dim: own_softmax(scores + log[:, None], dim))
+    ids = torch.from_numpy(assemble(ask.tokens, whole(len(ask.tokens))).ids)[None]
+    score = module.double()(ids, torch.ones_like(ids))[0] @ torch.from_numpy(WEIGHTS)
+    (expected,) = torch.autograd.grad(score, log)
+    expected = per_entry(ask.tokens, whole(len(ask.tokens)), expected[0].numpy())
+    np.testing.assert_allclose(slopes, expected, atol=1e-4 * np.abs(expected).max())
 
 
 def test_models_without_gradients_say_why():

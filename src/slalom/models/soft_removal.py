@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ _PER_UNIT = 80
 """Bytes that a layer keeps of a token for the backward pass, per unit of its width."""
 _SEQUENCES, _LENGTH = 3, 11
 """What a model is tried on; finite differences may meet a kink (relu) in one of them, not in all."""
-_GONE = -1e4
+_GONE = -1e9
 """log λ of a token that no softmax sees any more."""
 _STEPS = (0.03, 0.003)
 _CLOSE = 0.05
@@ -120,9 +121,9 @@ class Softmaxes(TorchFunctionMode):
         return (query, key, *rest), more
 
     def _are_keys(self, shape: tuple[int, ...] | torch.Size) -> bool:
-        """Whether scores of this shape, (B, …, L, L) or (B·heads, L, L), are those of all tokens for all."""
+        """Whether scores of this shape, such as (B, heads, L, L) or (B·heads, 1, L), are of all tokens."""
         count, length = self._bias.shape
-        return len(shape) > 2 and tuple(shape[-2:]) == (length, length) and shape[0] % count == 0
+        return len(shape) > 2 and shape[-1] == length and shape[-2] in (1, length) and shape[0] % count == 0
 
     def _added(self, shape: tuple[int, ...] | torch.Size, dtype: torch.dtype) -> Tensor:
         self.seen += 1
@@ -286,9 +287,9 @@ def _judged(forward: Forward, ids: IntArray) -> _Trial:
         return _Trial("the model has no softmax over its tokens that could be reached")
     if not np.abs(answers[0] - plain).max() <= noise:
         return _Trial("the model answers otherwise when it is watched")
-    if not _like_masking(forward, first, plain, noise):
+    if not _like_masking(forward, first, noise):
         return _Trial(
-            "a token without weight is not to it what a masked token is: not all of it can be reached"
+            "a token without weight is not to it what a masked one is: parts of it are out of reach"
         )
     if not any(_like_differences(forward, row[None], noise) for row in ids):
         return _Trial("its gradients are not those of finite differences")
@@ -309,30 +310,64 @@ def _lean_agrees(forward: Forward, ids: IntArray, answers: FloatArray, slopes: F
     return all(np.abs(a - b).max() <= _LEAN * max(1e-6, float(np.abs(b).max())) for a, b in pairs)
 
 
-def _like_masking(forward: Forward, ids: IntArray, plain: FloatArray, noise: float) -> bool:
+def _like_masking(forward: Forward, ids: IntArray, noise: float) -> bool:
     """Whether taking the first or a middle token's weight away does the same as masking that token.
 
-    One of them is enough, as some models count positions without the masked tokens; so is a way of masking.
+    One of them is enough, as some models count positions without the masked tokens; so is one way of masking.
+    The same is to be said either by the model or, as it may leave a masked token out of a mean, by all other
+    tokens at their end.
     """
-    rows, taken = np.repeat(ids, 2, axis=0), np.zeros((2, ids.shape[1]))
-    taken[0, 0] = taken[1, ids.shape[1] // 2] = _GONE
-    ours = _biased(forward, rows, taken)
+    length, plain = ids.shape[1], _Ends.of(forward, ids, np.zeros(ids.shape))
     ways: list[dict[str, Any]] = [{}]
     if forward.names("position_ids"):
-        ways.append({"position_ids": torch.arange(ids.shape[1], device=forward.device)[None]})
-    mask = torch.from_numpy((taken == 0).astype(np.int64)).to(forward.device)
-
-    def masked(way: dict[str, Any], part: slice) -> FloatArray:
-        with torch.inference_mode():
-            output = forward.output(rows[part], 0 * rows[part], attention_mask=mask[part], **way)
-        return logits_of(output, len(rows[part])).double().cpu().numpy()
-
-    for way in ways:
-        theirs = _rows(forward, 2, partial(masked, way))
-        effect = np.abs(theirs - plain).max(axis=1)
-        if (np.abs(ours - theirs).max(axis=1) <= _SAME * effect + noise).any():
+        ways.append({"position_ids": torch.arange(length, device=forward.device)[None]})
+    for way, place in product(ways, (0, length // 2)):
+        gone = np.zeros(ids.shape)
+        gone[0, place] = _GONE
+        mask = torch.from_numpy((gone == 0).astype(np.int64)).to(forward.device)
+        ours = _Ends.of(forward, ids, gone)
+        theirs = _Ends.of(forward, ids, 0 * gone, attention_mask=mask, **way)
+        others = np.arange(length) != place
+        if _same(ours.answers, theirs.answers, plain.answers, noise):
+            return True
+        if _same(ours.states[others], theirs.states[others], plain.states[others], noise):
             return True
     return False
+
+
+def _same(ours: FloatArray, theirs: FloatArray, plain: FloatArray, noise: float) -> bool:
+    if ours.size == 0 or ours.shape != theirs.shape:
+        return False
+    return bool(np.abs(ours - theirs).max() <= _SAME * np.abs(theirs - plain).max() + noise)
+
+
+class _Ends(Softmaxes):
+    """Notes the (1, L, d) numbers that the tokens of one sequence end as."""
+
+    @classmethod
+    def of(cls, forward: Forward, ids: IntArray, bias: FloatArray, **more: Any) -> _Ends:
+        with torch.inference_mode(), cls(_tensor(forward, bias)) as ends:
+            ends.answers = logits_of(forward.output(ids, 0 * ids, **more), 1).double().cpu().numpy()
+        return ends
+
+    def __init__(self, bias: Tensor):
+        super().__init__(bias)
+        self.answers = np.zeros((1, 0))
+        self._states: Tensor | None = None
+
+    @property
+    def states(self) -> FloatArray:
+        """(L, d) or, if there were none, without numbers."""
+        length = self._bias.shape[1]
+        return np.zeros((length, 0)) if self._states is None else self._states[0].double().cpu().numpy()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_function__(func, types, args, kwargs)
+        if isinstance(result, Tensor) and result.is_floating_point() and result.ndim == 3:
+            one, length, width = result.shape
+            if (one, length) == self._bias.shape and width != length:
+                self._states = result
+        return result
 
 
 def _like_differences(forward: Forward, ids: IntArray, noise: float) -> bool:
