@@ -18,8 +18,10 @@ import slalom.models
 import zoo
 from slalom.errors import InputError, ModelError
 from slalom.models import Model, bundled, open_model
+from slalom.models.load import load_config, load_tokenizer, reason
 from slalom.models.mamba import MambaForSequenceClassification
 from slalom.perturb import whole
+from slalom.training.networks import open_pretrained
 
 
 @pytest.fixture
@@ -159,6 +161,59 @@ def test_code_that_comes_with_a_model_is_not_run(saved: tuple[Path, Any, Any]):
     with pytest.raises(ModelError, match="could not be loaded"):
         open_model(path)
     assert not (path / "ran").exists()
+
+
+def test_nobody_is_asked_whether_to_run_code(saved: tuple[Path, Any, Any], monkeypatch: pytest.MonkeyPatch):
+    """An unknown kind of model with code of its own: transformers would ask on standard input."""
+    folder, *_ = saved
+    ran = folder / "ran"
+    (folder / "mine.py").write_text(f"open({str(ran)!r}, 'w').close()")
+    code = {"AutoConfig": "mine.Mine", "AutoModelForSequenceClassification": "mine.Mine"}
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"auto_map": code, "model_type": "mine"}))
+    own = json.loads((folder / "tokenizer_config.json").read_text())
+    own |= {"auto_map": {"AutoTokenizer": ["mine.Mine", None]}, "tokenizer_class": "Mine"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(own))
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    for opening in (
+        lambda: open_model(folder),
+        lambda: open_model(folder, zoo.tokenizer("bert")),
+        lambda: load_tokenizer(folder),
+        lambda: load_config(str(folder)),
+        lambda: open_pretrained(str(folder), ["no", "yes"], 0.1),
+    ):
+        with pytest.raises((ModelError, ValueError)) as caught:
+            opening()
+        assert "code of its own, which is never run here" in reason(caught.value)
+    assert not ran.exists()
+
+
+def test_a_config_of_absurd_size_is_refused_before_it_is_built(saved: tuple[Path, Any, Any]):
+    folder, *_ = saved
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 10**7}))
+    with pytest.raises(ModelError, match=r"num_hidden_layers is 10000000; at most 10000 is accepted"):
+        open_model(folder)
+    with pytest.raises(ModelError, match=r"num_hidden_layers is 10000000"):
+        open_pretrained(str(folder), ["no", "yes"], 0.1)
+
+
+def test_weights_of_another_size_are_named(saved: tuple[Path, Any, Any]):
+    folder, *_ = saved
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 77}))
+    with pytest.raises(
+        ModelError, match=r"intermediate\.dense\.\S+ is \(.*\) in the weights and \(77"
+    ) as caught:
+        open_model(folder)
+    assert "report" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["a" * 4000, "./" + "b/" * 3000, "~nobody-of-this-name/model", "nul\0"])
+def test_what_cannot_be_a_path(source: str):
+    with pytest.raises(ModelError) as caught:
+        open_model(source)
+    assert len(str(caught.value)) < 200
 
 
 def test_the_mamba_head_reads_the_last_token_and_learns():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from collections.abc import Sequence
@@ -83,13 +84,40 @@ def test_the_first_failure_ends_all_and_leaves_no_thread():
         Ask(model, model.tokenize(zoo.TEXT)).whole()
         raise ValueError("mine")
 
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with pytest.raises(ValueError, match="mine"):
         together(counted(), [job(zoo.TEXT, 5), broken, job(zoo.TEXT, 5)])
-    for thread in threading.enumerate():
-        if thread.daemon and thread is not threading.main_thread():
-            thread.join(timeout=5)
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) == before
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_interruption_while_a_job_computes_leaves_no_thread(first: bool):
+    def interrupted(model: Model) -> None:
+        tokens = model.tokenize(zoo.TEXT)
+        if not first:
+            model.logits(tokens, whole(len(tokens)))
+        _thread.interrupt_main()  # Ctrl-C
+        time.sleep(0.2)  # computes, and asks nothing
+        model.logits(tokens, whole(len(tokens)))
+        raise AssertionError("nobody waits for this answer any more")
+
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        together(counted(), [job(zoo.TEXT, 3), interrupted, job(zoo.TEXT, 3)])
+    assert set(threading.enumerate()) == before
+
+
+def test_an_interruption_while_the_model_answers_leaves_no_thread():
+    model = counted()
+
+    def interrupted(questions: Any) -> Any:
+        raise KeyboardInterrupt
+
+    model.logits_of_many = interrupted
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        together(model, [job(zoo.TEXT, 3), job(zoo.TEXT, 3)])
+    assert set(threading.enumerate()) == before
 
 
 def test_a_bad_question_fails_alone():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -172,3 +173,39 @@ def test_a_tokenizer_without_a_blank_token_needs_the_zero_baseline():
     with pytest.raises(ModelError, match="use baseline='zero'"):
         explainer(TEXT, method="integrated_gradients")
     assert explainer(TEXT, method="integrated_gradients", baseline="zero").fidelity["completeness_gap"] < 0.01
+
+
+def hooks(module: nn.Module) -> int:
+    return sum(len(part._forward_hooks) + len(part._forward_pre_hooks) for part in module.modules())
+
+
+def test_a_forward_that_was_replaced_is_not_taken_for_a_model_without_attention():
+    module, own = tiny("bert")
+    usual = module.forward
+
+    @wraps(usual)
+    def logged(*given: Any, **more: Any) -> Any:
+        return usual(*given, **more)
+
+    module.forward = logged
+    with pytest.raises(ModelError, match=r"'BertForSequenceClassification' was replaced by a function"):
+        Explainer(module, own)(TEXT, method="attention")
+    assert hooks(module) == 0
+    assert not any("_output_capturing_hooks_installed" in vars(part) for part in module.modules())
+
+
+@pytest.mark.parametrize("method", ["attention", "gradient"])
+@pytest.mark.parametrize("kind", [RuntimeError, KeyError, OSError])
+def test_what_a_module_raises_is_told(method: str, kind: type[Exception]):
+    module, own = tiny("bert")
+    calls = []
+
+    def fail(*_: object) -> None:
+        calls.append(1)
+        if len(calls) > 1:  # the first call says which label is explained
+            raise kind("gpu gone")
+
+    module.bert.encoder.layer[1].register_forward_pre_hook(fail)
+    with pytest.raises(ModelError, match=f"{kind.__name__}.*gpu gone"):
+        Explainer(module, own)(TEXT, method=method)
+    assert hooks(module) == 1

@@ -43,12 +43,11 @@ def _hash(folder: Path) -> str:
 
 
 def _commit(name: str) -> str | None:
-    from transformers import AutoConfig
+    from slalom.models.load import load_config, reason
 
     try:
-        return AutoConfig.from_pretrained(name)._commit_hash
+        return load_config(name)._commit_hash
     except Exception as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(
-            f"{name} is no directory and the Hugging Face hub did not give it: {reason}"
+            f"{name} is no directory and the Hugging Face hub did not give it: {reason(error)}"
         ) from error

@@ -27,13 +27,15 @@ def prompted() -> Callable[[list[str]], FloatArray]:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(where.parent, gguf_file=where.name)
+    from slalom.models.load import pretrained
+
+    tokenizer = pretrained(AutoTokenizer, where.parent, gguf_file=where.name)
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     with redirect_stderr(StringIO()):  # a bar that no setting of transformers turns off
-        model = AutoModelForCausalLM.from_pretrained(
-            where.parent, gguf_file=where.name, dtype=torch.float32
+        model = pretrained(
+            AutoModelForCausalLM, where.parent, gguf_file=where.name, dtype=torch.float32
         ).eval()
     answers = [tokenizer.encode(answer, add_special_tokens=False)[0] for answer in _ANSWERS]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from types import FunctionType, MethodType
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -112,15 +112,23 @@ def extra(module: str, method: str) -> Any:
         raise MissingExtraError(package, "methods", f"the method {method!r}") from error
 
 
-@contextmanager
-def numpy_seed(seed: int) -> Iterator[None]:
-    """numpy's global generator seeded, and given back as it was: for packages that know no other."""
-    state = np.random.get_state()  # noqa: NPY002
-    np.random.seed(seed % 2**32)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        np.random.set_state(state)  # noqa: NPY002
+class SeededNumpy:
+    """numpy, but for a generator of its own: for packages that know the global one only."""
+
+    def __init__(self, seed: int):
+        self.random = np.random.RandomState(seed % 2**32)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+
+def rebound(instance: Any, method: str, **names: Any) -> None:
+    """Gives an object its own copy of a method that sees other things under global names of its module."""
+    usual = getattr(type(instance), method)
+    names = {**usual.__globals__, **names}
+    own = FunctionType(usual.__code__, names, usual.__name__, usual.__defaults__, usual.__closure__)
+    own.__kwdefaults__ = usual.__kwdefaults__
+    setattr(instance, method, MethodType(own, instance))
 
 
 def held_out(surrogate: Surrogate, counts: Any, truth: FloatArray, mean: float) -> dict[str, float]:

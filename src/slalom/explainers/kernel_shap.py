@@ -6,13 +6,22 @@ of the empty text. No token is selected away (l1_reg off, where the package keep
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from slalom.checks import Range
-from slalom.explainers._common import Budget, Granularity, Subsets, extra, finish, numpy_seed, queries, units
+from slalom.explainers._common import (
+    Budget,
+    Granularity,
+    SeededNumpy,
+    Subsets,
+    extra,
+    finish,
+    queries,
+    rebound,
+    units,
+)
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -40,10 +49,10 @@ def explain(
     asked = queries("kernel_shap", budget, max(1000, 2 * count + 2), least=4)
     value = Subsets(ask, target, unit)
     shap = extra("shap", "kernel_shap")
-    with numpy_seed(seed), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Linear regression equation is singular")
-        explainer = shap.KernelExplainer(value, np.zeros((1, count)))
-        found: Any = explainer.shap_values(np.ones(count), nsamples=asked - 2, l1_reg=l1_reg, silent=True)
+    explainer = shap.KernelExplainer(value, np.zeros((1, count)))
+    rebound(explainer, "explain", np=SeededNumpy(seed))
+    rebound(explainer, "solve", warnings=_Silent)  # too few queries are told in a note
+    found: Any = explainer.shap_values(np.ones(count), nsamples=asked - 2, l1_reg=l1_reg, silent=True)
     values, base = np.asarray(found, dtype=float), float(explainer.expected_value)
     return finish(
         ask,
@@ -54,6 +63,11 @@ def explain(
         settings={"base": base, "subsets": int(getattr(explainer, "nsamplesAdded", 0)), "l1_reg": l1_reg},
         notes=(*value.notes, *_few(asked, count)),
     )
+
+
+class _Silent:
+    @staticmethod
+    def warn(*_: Any, **__: Any) -> None: ...
 
 
 def _few(asked: int, count: int) -> tuple[str, ...]:

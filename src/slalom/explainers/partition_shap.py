@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from slalom.explainers._common import Budget, Subsets, extra, finish, numpy_seed, queries
+from slalom.explainers._common import Budget, SeededNumpy, Subsets, extra, finish, queries, rebound
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -29,8 +29,7 @@ def explain(ask: Ask, target: Target, *, budget: Budget = "auto", seed: int = 0)
     most = queries("partition_shap", budget, least=4)
     value = Subsets(ask, target)
     base, whole = value(np.stack([np.zeros(n, bool), np.ones(n, bool)])).tolist()
-    with numpy_seed(seed):
-        values = _owen(value, base, whole, tree(ask.tokens), most)
+    values = _owen(value, base, whole, tree(ask.tokens), most, seed)
     return finish(
         ask,
         target,
@@ -81,10 +80,11 @@ class _Game:
         return self._value(masks)
 
 
-def _owen(value: Subsets, base: float, whole: float, links: FloatArray, most: int) -> FloatArray:
+def _owen(value: Subsets, base: float, whole: float, links: FloatArray, most: int, seed: int) -> FloatArray:
     """The package's recursion, called directly: what it wraps around it takes seconds to compile."""
     n = len(links) + 1
     explainer = extra("shap", "partition_shap").explainers.Partition(value, _Masker(links))
+    rebound(explainer, "owen", np=SeededNumpy(seed))
     explainer._clustering, explainer._mask_matrix = links, _members(links)
     explainer.values, explainer.dvalues = np.zeros(2 * n - 1), np.zeros(2 * n - 1)
     evaluations = (most - 2) // 2 * 2  # it asks in pairs and would go over an odd number

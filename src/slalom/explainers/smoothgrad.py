@@ -1,7 +1,8 @@
 """SmoothGrad: the gradient at the embedding layer, averaged over noisy copies of the embeddings.
 
 The noise is normal, `noise` (0.1) times the range of the text's embeddings. Readings as in `gradient`, of
-the averaged gradient. Through captum's NoiseTunnel, special tokens in place.
+the averaged gradient, special tokens in place. The numbers are those of captum's NoiseTunnel, which draws
+from torch's global generator.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from slalom.checks import Range
-from slalom.explainers._common import Budget, extra, finish, queries
+from slalom.explainers._common import Budget, finish, queries
 from slalom.explainers._gradients import Reading, notes, readings
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
@@ -37,21 +38,16 @@ def explain(
     from slalom.models.whitebox import inside
 
     samples = (queries("smoothgrad", budget, 2 * _SAMPLES + _AROUND, least=2 + _AROUND) - _AROUND) // 2
-    captum = extra("captum.attr", "smoothgrad")
+    generator = torch.Generator().manual_seed(seed)
     with inside(ask, target, "smoothgrad") as opened:
-        given = opened.embeddings.clone().requires_grad_()
-        spread = float(given.detach().max() - given.detach().min())
-        device = [given.device] if given.is_cuda else []
-        with torch.random.fork_rng(devices=device):
-            torch.manual_seed(seed)
-            slope = captum.NoiseTunnel(captum.Saliency(opened.score)).attribute(
-                given,
-                nt_type="smoothgrad",
-                nt_samples=samples,
-                nt_samples_batch_size=min(samples, opened.batch),
-                stdevs=noise * spread,
-                abs=False,
-            )
+        given = opened.embeddings
+        deviation = noise * float(given.max() - given.min())
+        slope = torch.zeros_like(given)
+        for start in range(0, samples, opened.batch):
+            count = min(opened.batch, samples - start)
+            drawn = torch.stack([torch.randn(given.shape[1:], generator=generator) for _ in range(count)])
+            noisy = (given + deviation * drawn.to(given)).requires_grad_()
+            slope += torch.autograd.grad(opened.score(noisy).sum(), noisy)[0].sum(dim=0) / samples
     scores = readings(slope, opened, len(ask.tokens))
     settings = {"samples": samples, "noise": noise}
     return finish(ask, target, "smoothgrad", scores, ranking=reading, settings=settings, notes=notes(reading))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -18,6 +20,10 @@ from slalom.models.reading import CLIP, Reading
 from slalom.tokens import FloatArray, IntArray
 
 _NO_TOKEN = -1
+
+_modes: WeakKeyDictionary[nn.Module, tuple[int, bool]] = WeakKeyDictionary()
+"""Of modules in use: by how many, and their mode before."""
+_modes_lock = threading.Lock()
 
 
 class Forward:
@@ -85,16 +91,26 @@ def failures(ids: IntArray) -> Iterator[None]:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode for the duration; afterwards every sub-module has its own mode again."""
-    modes = [(part, part.training) for part in module.modules()]
+    """Evaluation mode for the duration; afterwards every sub-module has its own mode again.
+
+    Where several threads use one module, the first to come keeps its mode and the last to leave restores it.
+    """
+    parts = list(module.modules())
+    with _modes_lock:
+        for part in parts:
+            users, mode = _modes.get(part, (0, part.training))
+            _modes[part] = users + 1, mode
+            part.training = False  # directly: some modules override train() and eval() to do more than that
     try:
-        # Set directly: some modules override train() and eval() to do more than that.
-        for part, _ in modes:
-            part.training = False
         yield
     finally:
-        for part, mode in modes:
-            part.training = mode
+        with _modes_lock:
+            for part in parts:
+                users, mode = _modes.pop(part)
+                if users > 1:
+                    _modes[part] = users - 1, mode
+                else:
+                    part.training = mode
 
 
 def _without_padding(module: nn.Module) -> nn.Module:

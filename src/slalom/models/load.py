@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ from torch import nn
 from slalom.errors import InputError, ModelError
 
 _HALF = (torch.float16, torch.bfloat16)
+_MOST = {"layer": 10_000, "expert": 10_000, "num_labels": 1_000_000}
+"""The largest number of parts a config may ask for, by a word in its name: each takes memory and time."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -40,9 +42,9 @@ def load_tokenizer(source: str | Path) -> Any:
     where = resolve(source)
     with quiet():
         try:
-            tokenizer = AutoTokenizer.from_pretrained(where, local_files_only=Path(where).is_dir())
+            tokenizer = pretrained(AutoTokenizer, where)
         except Exception as error:
-            raise ModelError(f"no tokenizer could be loaded from {source}: {_first_line(error)}") from error
+            raise ModelError(f"no tokenizer could be loaded from {source}: {reason(error)}") from error
     # Where there are no files, transformers makes up a tokenizer that knows its special tokens only.
     if len(tokenizer) <= len(tokenizer.all_special_ids):
         raise ModelError(f"no tokenizer could be loaded from {source}: it holds no vocabulary")
@@ -51,29 +53,67 @@ def load_tokenizer(source: str | Path) -> Any:
 
 def resolve(source: str | Path) -> str:
     """The directory, or the hub id where no such directory exists."""
-    path = Path(source).expanduser()
-    if path.is_dir():
+    try:
+        path = Path(source).expanduser()
+        directory, there = path.is_dir(), path.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        why = getattr(error, "strerror", None) or reason(error)
+        raise ModelError(f"{str(source)!r:.60} cannot be a directory or hub id: {why}") from error
+    if directory:
         return str(path)
-    if path.exists():
+    if there:
         raise ModelError(f"{source} is a file; give the directory that holds config.json and the weights")
     if isinstance(source, Path) or source.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(source):
         raise ModelError(f"there is no directory {source}, and a hub id has another form; check the path")
     return source
 
 
-def _load_module(where: str, source: str | Path) -> nn.Module:
-    from transformers import AutoConfig, AutoModelForSequenceClassification
+def pretrained(kind: Any, where: str | Path, **options: Any) -> Any:
+    """What a class of transformers loads from a directory or hub id; code that comes with it is never run."""
+    local = Path(where).is_dir()
+    return kind.from_pretrained(where, trust_remote_code=False, local_files_only=local, **options)
+
+
+def load_config(where: str, **options: Any) -> Any:
+    """The config of a directory or hub id; refused before something of an absurd size is built."""
+    from transformers import AutoConfig, PretrainedConfig
 
     local = Path(where).is_dir()
+    written, _ = PretrainedConfig.get_config_dict(where, local_files_only=local)
+    for name, value in _numbers(written):
+        most = next((most for word, most in _MOST.items() if word in name), None)
+        if most is not None and value > most:
+            raise ModelError(f"its config says {name} is {value:.12g}; at most {most} is accepted")
+    return pretrained(AutoConfig, where, **options)
+
+
+def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value)
+        elif isinstance(value, (int, float)):
+            yield str(name), value
+
+
+def _load_module(where: str, source: str | Path) -> nn.Module:
+    from transformers import AutoModelForSequenceClassification
+
     with quiet():
         try:
-            config = AutoConfig.from_pretrained(where, local_files_only=local)
-            kind: Any = _own_class(config) or AutoModelForSequenceClassification
-            module, info = kind.from_pretrained(
-                where, use_safetensors=True, output_loading_info=True, local_files_only=local
-            )
+            kind: Any = _own_class(load_config(where)) or AutoModelForSequenceClassification
+            # Sizes that do not match are refused below, where it can be said which.
+            asked = {"use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
+            module, info = pretrained(kind, where, **asked)
         except Exception as error:
             raise ModelError(_explain_failure(where, source, error)) from error
+    other = sorted(info["mismatched_keys"])
+    if other:
+        name, stored, wanted = other[0]
+        raise ModelError(
+            f"{source} could not be loaded: its config and its weights are of different models ({name} is "
+            f"{tuple(stored)} in the weights and {tuple(wanted)} by the config"
+            f"{f'; {len(other) - 1} more' if len(other) > 1 else ''})"
+        )
     missing = sorted(info["missing_keys"])
     if missing:
         raise ModelError(
@@ -94,7 +134,7 @@ def _own_class(config: Any) -> Any:
 def _explain_failure(where: str, source: str | Path, error: Exception) -> str:
     directory = Path(where)
     if not directory.is_dir():
-        return f"{source} is no directory and the Hugging Face hub did not give it: {_first_line(error)}"
+        return f"{source} is no directory and the Hugging Face hub did not give it: {reason(error)}"
     if not (directory / "config.json").is_file():
         return f"{source} holds no config.json, so it is not a Hugging Face model directory"
     if not any(directory.glob("*.safetensors")):
@@ -102,10 +142,16 @@ def _explain_failure(where: str, source: str | Path, error: Exception) -> str:
             f"{source} holds no safetensors weights; other formats are not loaded because they can run code: "
             "load the model yourself and save it with save_pretrained()"
         )
-    return f"{source} could not be loaded as a sequence classifier: {_first_line(error)}"
+    return f"{source} could not be loaded as a sequence classifier: {reason(error)}"
 
 
-def _first_line(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """An error of a model library in one line that says what to do."""
+    if "trust_remote_code" in str(error):
+        return (
+            "it comes with code of its own, which is never run here; load it yourself, and give the model "
+            "and its tokenizer in Python"
+        )
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
@@ -118,7 +164,7 @@ def _device(wanted: str | None) -> torch.device:
         torch.empty(0, device=device)
     except (AssertionError, RuntimeError, NotImplementedError) as error:
         raise InputError(
-            f"the device {wanted!r} is not here: {_first_line(error)}; use 'cpu' or leave it out"
+            f"the device {wanted!r} is not here: {reason(error)}; use 'cpu' or leave it out"
         ) from error
     return device
 

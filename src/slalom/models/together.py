@@ -96,24 +96,26 @@ def together(model: Model, jobs: Sequence[Callable[[Model], T]]) -> list[T]:
     if not isinstance(model, Sharing) or len(jobs) < 2:
         return [job(model) for job in jobs]
     turn, states = _Turn(), [_Job() for _ in jobs]
+    threads: list[threading.Thread] = []
     try:
         for job, state in zip(jobs, states, strict=True):
             arguments = (job, _Shared(model, state, turn), state, turn)
-            threading.Thread(target=_run, args=arguments, daemon=True).start()
+            threads.append(threading.Thread(target=_run, args=arguments, daemon=True))
+            threads[-1].start()
             _resume(state, turn)
         while waiting := [state for state in states if state.question is not None]:
             for state, answer in zip(waiting, _answers(model, waiting), strict=True):
                 state.question, state.answer = None, answer
                 _resume(state, turn)
     finally:
-        _close(states, turn)
+        _close(states, threads, turn)
     return [state.result for state in states]
 
 
 def _run(job: Callable[[Model], T], model: Any, state: _Job, turn: _Turn) -> None:
     state.go.acquire()
     try:
-        state.result = job(model)
+        state.result = None if turn.closed else job(model)
     except BaseException as error:
         state.error = error
     turn.back.release()
@@ -123,7 +125,7 @@ def _resume(state: _Job, turn: _Turn) -> None:
     """Lets a job run until it asks or ends."""
     state.go.release()
     turn.back.acquire()
-    if state.error is not None and not turn.closed:
+    if state.error is not None:
         raise state.error
 
 
@@ -149,10 +151,12 @@ def _alone(model: Model, question: Question) -> _Answer | BaseException:
         return error
 
 
-def _close(states: list[_Job], turn: _Turn) -> None:
-    """Ends the jobs that still wait."""
+def _close(states: list[_Job], threads: list[threading.Thread], turn: _Turn) -> None:
+    """Ends the jobs that still wait, and one that was interrupted in the middle at its next question."""
     turn.closed = True
     for state in states:
-        if state.question is not None:
-            state.question, state.answer = None, _Abandoned()
-            _resume(state, turn)
+        state.answer = _Abandoned()
+        state.go.release()
+    for thread in threads:
+        if thread.ident is not None:  # it was started
+            thread.join()

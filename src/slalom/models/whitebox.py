@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
             count = len(given)
             rows, kinds = np.repeat(ids, count, axis=0), np.repeat(types, count, axis=0)
             with _replaced(layer, rows, given):
-                logits = tensor_logits(logits_of(forward.output(rows, kinds), count), model.reading)
+                logits = tensor_logits(logits_of(_passed(method, forward, rows, kinds), count), model.reading)
             ask.charge(count, count * n, 0.0)
             result: Any = target.score(logits)  # pyright: ignore[reportArgumentType]
             if result.requires_grad:  # entered when the backward pass begins
@@ -108,11 +109,13 @@ def attentions(ask: Ask, method: str) -> tuple[FloatArray, IntArray]:
     sequence = assemble(ask.tokens, whole(len(ask.tokens)))
     start = time.perf_counter()
     with evaluating(model.module), torch.no_grad(), _failures(method):
+        _check_forwards(model.module, method)
         twin = _eager_twin(model.module)
         forward = Forward(twin, model.with_types)
         if not forward.takes("output_attentions"):
             raise ModelError(_no_attentions(model.module, method))
-        output = forward.output(sequence.ids[None], sequence.types[None], output_attentions=True)
+        ids, types = sequence.ids[None], sequence.types[None]
+        output = _passed(method, forward, ids, types, output_attentions=True)
     layers = getattr(output, "attentions", None)
     if not layers or any(layer is None or layer.ndim != 4 for layer in layers):
         raise ModelError(_no_attentions(model.module, method))
@@ -137,7 +140,19 @@ def _failures(method: str) -> Iterator[None]:
     except SlalomError:
         raise
     except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
-        raise ModelError(f"{method!r} failed inside the model: {type(error).__name__}: {error}") from error
+        raise _failed(method, error) from error
+
+
+def _failed(method: str, error: Exception) -> ModelError:
+    return ModelError(f"{method!r} failed inside the model: {type(error).__name__}: {error}")
+
+
+def _passed(method: str, forward: Forward, ids: IntArray, types: IntArray, **more: Any) -> Any:
+    """What the module returns; whatever it raises is a ModelError."""
+    try:
+        return forward.output(ids, types, **more)
+    except Exception as error:
+        raise _failed(method, error) from error
 
 
 def _embedding_layer(
@@ -159,7 +174,7 @@ def _embedding_layer(
     handles = [part.register_forward_hook(watch) for part in candidates]
     try:
         with torch.no_grad():
-            forward.output(ids, types)
+            _passed(method, forward, ids, types)
     finally:
         for handle in handles:
             handle.remove()
@@ -220,6 +235,18 @@ def _eager_twin(module: nn.Module) -> nn.Module:
         if hasattr(config, "_attn_implementation"):
             config._attn_implementation = "eager"
     return twin
+
+
+def _check_forwards(module: nn.Module, method: str) -> None:
+    """Refuses a module with a function in place of a forward: a copy of it would still run the original."""
+    for name, part in module.named_modules():
+        own = vars(part).get("forward")
+        if isinstance(own, FunctionType):
+            raise ModelError(
+                f"{method!r} reads attention weights off a copy of the model, and the forward of "
+                f"{name or type(module).__name__!r} was replaced by a function ({own.__qualname__}), which "
+                "would run the original; use a method that needs gradients or logits"
+            )
 
 
 def _no_attentions(module: nn.Module, method: str) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from slalom.errors import InputError, ModelError
-from slalom.models.load import load_tokenizer, resolve
+from slalom.models.load import load_config, load_tokenizer, pretrained, reason, resolve
 from slalom.training.settings import Network
 
 _DROPOUT = (
@@ -81,7 +80,7 @@ def _shape(network: Network, length: int) -> dict[str, Any]:
 
 def open_pretrained(source: str, labels: Sequence[str], dropout: float) -> tuple[Any, Any]:
     """A model to fine-tune, with a head for these labels (a new one if none fits), and its tokenizer."""
-    from transformers import AutoConfig, AutoModelForSequenceClassification
+    from transformers import AutoModelForSequenceClassification
 
     where = resolve(source)
     tokenizer = load_tokenizer(source)
@@ -90,7 +89,7 @@ def open_pretrained(source: str, labels: Sequence[str], dropout: float) -> tuple
         backend.no_padding()
         backend.no_truncation()
     try:
-        config = AutoConfig.from_pretrained(where, **_names(labels), local_files_only=Path(where).is_dir())
+        config = load_config(where, **_names(labels))
         _set_dropout(config, dropout)
         config.problem_type = "single_label_classification"
         if tokenizer.pad_token is None:
@@ -101,16 +100,9 @@ def open_pretrained(source: str, labels: Sequence[str], dropout: float) -> tuple
             from slalom.models.mamba import MambaForSequenceClassification
 
             kind = MambaForSequenceClassification
-        model = kind.from_pretrained(
-            where,
-            config=config,
-            use_safetensors=True,
-            ignore_mismatched_sizes=True,
-            local_files_only=Path(where).is_dir(),
-        )
+        model = pretrained(kind, where, config=config, use_safetensors=True, ignore_mismatched_sizes=True)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"{source} cannot be fine-tuned as a text classifier: {reason}") from error
+        raise ModelError(f"{source} cannot be fine-tuned as a text classifier: {reason(error)}") from error
     return model.float(), tokenizer
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from torch import nn
 
-from slalom.errors import SlalomWarning
+from slalom.errors import ModelError
 from slalom.models.batches import groups
-from slalom.models.encode import encode, tokenizer_limit
+from slalom.models.encode import UNLIMITED, encode, tokenizer_limit
 from slalom.models.frame import Sequences, assemble, joined
 from slalom.models.limits import position_limit
 from slalom.perturb import from_rows
@@ -34,19 +33,20 @@ def samples(module: nn.Module, tokenizer: Any, few: bool = False) -> list[tuple[
 
     A few: one pair of texts, whose token types differ, with two parts of it.
     """
-    known = (tokenizer_limit(tokenizer), position_limit(module))
-    limit = min((one for one in known if one is not None), default=None)
     rng = np.random.default_rng(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SlalomWarning)  # these texts may be cut
-        if few:
-            parts = [_queries(encode(tokenizer, (TEXTS[1], TEXTS[3]), "both", limit), rng, _FEW, 1)]
-        else:
-            parts = [_queries(encode(tokenizer, text, "both", limit), rng, _SIZES, _ROWS) for text in TEXTS]
+    if few:
+        parts = [_queries(encode(tokenizer, (TEXTS[1], TEXTS[3])), rng, _FEW, 1)]
+    else:
+        parts = [_queries(encode(tokenizer, text), rng, _SIZES, _ROWS) for text in TEXTS]
     sequences = joined(parts)
     strange = Sequences(_shuffled(sequences.ids, module, tokenizer, rng), sequences.types, sequences.offsets)
     found = [(group.ids, group.types) for group in groups(joined([sequences, strange]))]
-    return [(ids, types) for ids, types in found if ids.shape[1] > 1]
+    known = (tokenizer_limit(tokenizer), position_limit(module))
+    limit = min((one for one in known if one is not None), default=UNLIMITED)
+    fitting = [(ids, types) for ids, types in found if 1 < ids.shape[1] <= limit]
+    if not fitting:
+        raise ModelError(f"the model takes {limit} tokens, too few to try an engine on; use engine='eager'")
+    return fitting
 
 
 def _queries(tokens: Tokens, rng: np.random.Generator, sizes: tuple[int, ...], rows: int) -> Sequences:
