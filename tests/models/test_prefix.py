@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from slalom.models import prefix
 from slalom.models.hf import ModuleModel
@@ -100,6 +101,20 @@ def test_a_failing_cache_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(type(module.model), "forward", forward)
     np.testing.assert_allclose(model.logits(tokens, queries), expected, atol=2e-5)
+
+
+def test_a_cache_with_layers_of_another_kind_is_not_shared() -> None:
+    """Mistral's layers keep a window of the keys; whether copies of that may be continued is not known."""
+    module, tokenizer = tiny("mistral")
+    model = ModuleModel(module, tokenizer, batch_tokens=10_000)
+    tokens, queries = left_out(model)
+    with torch.no_grad():
+        cache = module.model(torch.arange(9)[None], use_cache=True).past_key_values
+    assert type(cache).__name__ == "DynamicCache"  # told from others by its layers alone
+    model.logits(tokens, queries)
+    with counted(module) as seen:
+        model.logits(tokens, queries)
+    assert seen == [len(queries.positions)]
 
 
 def test_short_random_queries_are_not_shared(monkeypatch: pytest.MonkeyPatch) -> None:

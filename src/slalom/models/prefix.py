@@ -7,6 +7,7 @@ positions it has there.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
@@ -18,6 +19,8 @@ import torch
 from slalom.models.batches import Call
 from slalom.models.inference import Forward, is_out_of_memory, is_pretrained, logits_of
 from slalom.tokens import FloatArray, IntArray
+
+_log = logging.getLogger(__name__)
 
 _CALL = 64
 """What one more call of the model costs, in tokens."""
@@ -55,6 +58,7 @@ class SharedPrefix:
             answers = self._reused(forward, ids[order], types[order], borders)
         except Exception as error:
             self._refuted = not is_out_of_memory(error)
+            _log.info("common beginnings are not shared: %s", error)
             return forward(ids, types)
         answers = answers[np.argsort(order)]
         if self._proved:
@@ -62,6 +66,8 @@ class SharedPrefix:
         plain = forward(ids, types)
         self._proved = np.allclose(answers, plain, rtol=_CLOSE, atol=_CLOSE * max(1e-6, float(np.ptp(plain))))
         self._refuted = not self._proved
+        if self._refuted:
+            _log.info("common beginnings are not shared: the model answers otherwise with them")
         return plain
 
     def _reused(self, forward: Forward, ids: IntArray, types: IntArray, borders: IntArray) -> FloatArray:
