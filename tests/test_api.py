@@ -286,7 +286,7 @@ def test_a_cut_text_is_noted():
     with pytest.warns(SlalomWarning, match="cut"):
         explanation = by_leaving_out(Explainer(Short()), "one two three")
     assert explanation.notes[-1] == (
-        "The text is longer than the model reads: the first 8 of its 13 characters were explained, "
+        "The text is longer than the model reads: its first 8 characters were explained, "
         "the rest was left out."
     )
 

@@ -245,8 +245,8 @@ def _cut_note(tokens: Tokens, pair: bool) -> str | None:
             f"character {tokens.cut}, counted over both."
         )
     return (
-        f"The text is longer than the model reads: the first {tokens.cut} of its {len(tokens.text)} "
-        "characters were explained, the rest was left out."
+        f"The text is longer than the model reads: its first {tokens.cut} characters were explained, "
+        "the rest was left out."
     )
 
 

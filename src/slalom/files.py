@@ -7,12 +7,13 @@ import math
 import os
 import secrets
 import shutil
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from slalom.errors import InputError
+from slalom.errors import InputError, SlalomWarning
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -22,7 +23,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         if where.exists() and not where.is_file():
             where.write_text(text, encoding="utf-8")  # a device or a pipe cannot be replaced
             return
-        where = where.resolve()
+        where = _target(where)
         temporary = _beside(where)
         try:
             with temporary.open("x", encoding="utf-8", newline="") as file:
@@ -62,20 +63,35 @@ def check_writable(path: str | os.PathLike[str]) -> None:
             raise IsADirectoryError("it is a directory")
         if where.exists() and not where.is_file():
             return
-        probe = _beside(where.resolve())
+        probe = _beside(_target(where))
         probe.touch(exist_ok=False)
         probe.unlink()
     except OSError as error:
         raise _unwritable(path, error) from error
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
-    """The text of a UTF-8 file."""
+def read_text(path: str | os.PathLike[str], most: int | None = None) -> str:
+    """The text of a UTF-8 file; with a warning, at most so many bytes of it."""
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {os.fspath(path)!r}: {error.strerror or error}") from error
-    return decode(data, repr(os.fspath(path)))
+        with Path(path).open("rb") as file:
+            return read_stream(file, repr(os.fspath(path)), most)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot read {os.fspath(path)!r}: {why}") from error
+
+
+def read_stream(stream: BinaryIO, source: str, most: int | None = None) -> str:
+    """The text of a stream of UTF-8, named `source`; with a warning, at most so many bytes of it."""
+    data = stream.read() if most is None else stream.read(most + 1)
+    if most is not None and len(data) > most:
+        end = most
+        while end > most - 4 and data[end] & 0xC0 == 0x80:  # inside a character
+            end -= 1
+        data = data[:end]
+        warnings.warn(
+            f"{source} is longer than {most:,} bytes; only its beginning is read", SlalomWarning, stacklevel=3
+        )
+    return decode(data, source)
 
 
 def decode(data: bytes, source: str) -> str:
@@ -127,6 +143,13 @@ def number(value: Any) -> float:
     if isinstance(value, str) and value not in ("inf", "-inf"):
         raise ValueError(f"{value!r} is not a number")
     return float(value)
+
+
+def _target(where: Path) -> Path:
+    """The file that a path leads to through links; an OSError where they lead in a circle."""
+    with suppress(FileNotFoundError):
+        where.stat()
+    return where.resolve()
 
 
 def _beside(where: Path) -> Path:

@@ -163,3 +163,33 @@ def test_both_texts_of_a_pair_are_cut_if_both_are_long():
 def test_no_room_for_a_text():
     with pytest.raises(ModelError, match="no room"):
         encode(zoo.tokenizer("bert"), "the food", limit=2)
+
+
+def test_of_a_very_long_text_only_what_can_be_used_is_read():
+    tokenizer = zoo.tokenizer("bert")
+    sentence = "the food was great but the service was awful "
+    limit = 20
+    with pytest.warns(SlalomWarning):
+        usual = encode(tokenizer, sentence * 30, limit=limit)
+    with pytest.warns(SlalomWarning, match=r"more than \d+ tokens.* of 45000000 characters"):
+        tokens = encode(tokenizer, sentence * 1_000_000, limit=limit)
+    assert sequence(tokens) == sequence(usual)
+    np.testing.assert_array_equal(tokens.spans, usual.spans)
+    np.testing.assert_array_equal(tokens.words, usual.words)
+    assert tokens.cut == usual.cut
+    assert len(tokens.text) == 100_000
+    with pytest.warns(SlalomWarning, match=r"the first text has more than .*the second text has more than"):
+        pair = encode(tokenizer, (sentence * 10_000, sentence * 10_000), limit=limit)
+    assert len(sequence(pair)[0]) == limit
+    assert pair.text[: len(sentence)] == pair.text[100_001 : 100_001 + len(sentence)] == sentence
+
+
+def test_reading_goes_on_until_there_are_tokens():
+    tokenizer = zoo.tokenizer("bert")
+    text = " " * 1_000_000 + "the food was great " * 1000
+    with pytest.warns(SlalomWarning):
+        tokens = encode(tokenizer, text, limit=20)
+    assert tokens.spans[0].tolist() == [1_000_000, 1_000_003]
+    blank = encode(tokenizer, "the food" + " " * 1_000_000, limit=20)
+    assert blank.strings == encode(tokenizer, "the food", limit=20).strings
+    assert blank.cut is None

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import typer
 
+_MOST = 2**21
+"""Bytes of a text that are read: far more than any classifier takes."""
+
 
 def text_source(text: str | None, file: Path | None) -> Path | None:
     """The file to read, `-` for standard input, None where the text was given."""
@@ -21,9 +24,10 @@ def text_source(text: str | None, file: Path | None) -> Path | None:
 
 def read_given(source: Path | None, text: str | None) -> str:
     """The text itself, without the line break at its end."""
-    from slalom.files import decode, read_text
+    from slalom.files import read_stream, read_text
 
     if source is None:
         return text or ""
-    read = decode(sys.stdin.buffer.read(), "standard input") if source == Path("-") else read_text(source)
-    return read.rstrip("\r\n")
+    if source == Path("-"):
+        return read_stream(sys.stdin.buffer, "standard input", _MOST).rstrip("\r\n")
+    return read_text(source, _MOST).rstrip("\r\n")

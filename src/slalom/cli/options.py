@@ -41,8 +41,13 @@ def option(panel: str, *names: str, **more: Any) -> Any:
 
 
 def _budget(given: str) -> str:
-    if given != "auto" and not (given.isdecimal() and int(given) > 0):
-        raise typer.BadParameter(f"it is 'auto' or a positive whole number, not {given!r}")
+    from slalom.checks import MOST_QUERIES
+
+    number = int(given) if given.isdecimal() and len(given) < 20 else 0
+    if given != "auto" and not 0 < number <= MOST_QUERIES:
+        raise typer.BadParameter(
+            f"it is 'auto' or a whole number from 1 to {MOST_QUERIES}, not {given!r:.40}"
+        )
     return given
 
 

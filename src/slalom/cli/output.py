@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ def check_json(json: bool, every_token: bool, *files: Path | None) -> None:
     """Refuse outputs that contradict each other."""
     if json and every_token:
         raise typer.BadParameter("--json holds every token anyway; leave --all out")
-    paths = [path.resolve() for path in files if path is not None]
+    paths = [os.path.realpath(path) for path in files if path is not None]
     if len(set(paths)) < len(paths):
         raise typer.BadParameter("--html and --save name the same file")
 

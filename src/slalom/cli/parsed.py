@@ -60,5 +60,5 @@ def _value(given: str) -> Any:
     """Numbers, true, false and null as JSON has them; anything else is a string."""
     try:
         return json.loads(given)
-    except ValueError:
+    except (ValueError, RecursionError):
         return given

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,11 +25,13 @@ class Encoded:
     """Offsets into the text the token belongs to."""
 
 
-def cut_to(limit: int | None, encoded: Encoded, texts: tuple[str, ...]) -> tuple[Encoded, int | None]:
+def cut_to(
+    limit: int | None, encoded: Encoded, texts: tuple[str, ...], lengths: Sequence[int]
+) -> tuple[Encoded, int | None]:
     """The input shortened to the limit, with a warning, and the offset of the first character left out.
 
     A text is cut at its end; in a pair the longer text is cut, and the shorter one too once both are
-    down to half of the room.
+    down to half of the room. `lengths` are those of the texts that were given, of which `texts` were read.
     """
     if limit is None or len(encoded.ids) <= limit:
         return encoded, None
@@ -47,7 +50,12 @@ def cut_to(limit: int | None, encoded: Encoded, texts: tuple[str, ...]) -> tuple
         if len(dropped):
             keep[dropped] = False
             ends[side] = _first_visible(texts[side], encoded.spans[dropped[0]])
-    parts = [_describe(side, counts[side], kept[side], end, texts) for side, end in ends.items()]
+    parts = []
+    for side, end in ends.items():
+        name = "the text" if len(texts) == 1 else ("the first text", "the second text")[side]
+        count = f"{'more than ' if lengths[side] > len(texts[side]) else ''}{counts[side]}"
+        used = f"the first {kept[side]} ({end} of {lengths[side]} characters)"
+        parts.append(f"{name} has {count} tokens, only {used} are used")
     message = f"{'; '.join(parts)}: the model takes {limit} tokens, {special} of them special tokens"
     warnings.warn(message, SlalomWarning, stacklevel=4)
     spans = [span for span, stays in zip(encoded.spans, keep, strict=True) if stays]
@@ -69,9 +77,3 @@ def _first_visible(text: str, span: Span) -> int:
     low, high = span
     visible = text[low:high].lstrip()
     return high - len(visible) if visible else low
-
-
-def _describe(side: int, count: int, kept: int, end: int, texts: tuple[str, ...]) -> str:
-    name = "the text" if len(texts) == 1 else ("the first text", "the second text")[side]
-    characters = f"{end} of {len(texts[side])} characters"
-    return f"{name} has {count} tokens, only the first {kept} ({characters}) are used"

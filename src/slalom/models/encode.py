@@ -16,6 +16,10 @@ from slalom.tokens import IntArray, Tokens
 
 UNLIMITED = 10**9
 """Tokenizers without a limit carry an absurdly large one."""
+_READ = 100_000
+"""Characters of a text that are read to begin with, where the model has a limit."""
+_PER_TOKEN = 16
+"""And this many for every token that the model takes."""
 
 
 def tokenizer_limit(tokenizer: Any) -> int | None:
@@ -26,9 +30,9 @@ def tokenizer_limit(tokenizer: Any) -> int | None:
 
 def encode(tokenizer: Any, text: Text, explain: Explain = "both", limit: int | None = None) -> Tokens:
     """The tokens to explain, with everything else the model reads as their frame."""
-    texts, sides = check_text(text, explain)
-    encoded = _encode_fast(tokenizer, texts) if tokenizer.is_fast else _encode_slow(tokenizer, texts)
-    encoded, cut = cut_to(limit, encoded, texts)
+    given, sides = check_text(text, explain)
+    texts, encoded = _read(tokenizer, given, limit)
+    encoded, cut = cut_to(limit, encoded, texts, [len(one) for one in given])
     own = {side: np.flatnonzero(encoded.owner == side) for side in sides}
     if not any(len(places) for places in own.values()):
         raise InputError(f"the tokenizer finds no token in the text {texts[sides[0]]!r:.60}")
@@ -52,6 +56,23 @@ def encode(tokenizer: Any, text: Text, explain: Explain = "both", limit: int | N
         frame=_frame(encoded, own, limit),
         cut=cut,
     )
+
+
+def _read(tokenizer: Any, texts: tuple[str, ...], limit: int | None) -> tuple[tuple[str, ...], Encoded]:
+    """So much of the texts as holds more tokens than the model takes, and their tokens.
+
+    Of a text of many megabytes the rest would only cost time and memory. What is read goes so far beyond
+    what is used that where it ends does not change the tokens before.
+    """
+    encode_texts = _encode_fast if tokenizer.is_fast else _encode_slow
+    reach = max(map(len, texts)) if limit is None else max(_READ, _PER_TOKEN * limit)
+    while True:
+        parts = tuple(text[:reach] for text in texts)
+        encoded = encode_texts(tokenizer, parts)
+        cut = (side for side, text in enumerate(texts) if len(text) > reach)
+        if limit is None or all(int(np.sum(encoded.owner == side)) >= 2 * limit for side in cut):
+            return parts, encoded
+        reach *= 4
 
 
 def _encode_fast(tokenizer: Any, texts: tuple[str, ...]) -> Encoded:

@@ -16,7 +16,7 @@ from slalom.errors import InputError, ModelError
 _HALF = (torch.float16, torch.bfloat16)
 _MOST = {"layer": 10_000, "expert": 10_000, "num_labels": 1_000_000}
 """The largest number of parts a config may ask for, by a word in its name: each takes memory and time."""
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 
 
 def load(source: str | Path, tokenizer: Any = None, device: str | None = None) -> tuple[nn.Module, Any]:
@@ -64,7 +64,9 @@ def resolve(source: str | Path) -> str:
     if there:
         raise ModelError(f"{source} is a file; give the directory that holds config.json and the weights")
     if isinstance(source, Path) or source.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(source):
-        raise ModelError(f"there is no directory {source}, and a hub id has another form; check the path")
+        raise ModelError(
+            f"there is no directory {source!s:.99}, and a hub id has another form; check the path"
+        )
     return source
 
 

@@ -14,6 +14,9 @@ from slalom.errors import InputError
 from slalom.models.protocol import Text
 from slalom.tokens import IntArray
 
+_PART = 2**20
+"""Characters that are checked at once, so that a long text need not be copied."""
+
 Explain = Literal["both", "first", "second"]
 Span = tuple[int, int]
 
@@ -102,19 +105,21 @@ def check_text(text: Text, explain: Explain) -> tuple[tuple[str, ...], tuple[int
     sides = {"both": tuple(range(len(texts))), "first": (0,), "second": (1,)}[explain]
     for part in texts:
         _check_unicode(part)
-    if not all(texts[side].strip() for side in sides):
+    if any(not texts[side] or texts[side].isspace() for side in sides):
         raise InputError(f"the text to explain is empty or blank: {text!r:.60}")
     return texts, sides
 
 
 def _check_unicode(text: str) -> None:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise InputError(
-            f"the text is not valid Unicode at character {error.start} ({text[error.start]!r}); "
-            "decode the bytes with the encoding they were written in"
-        ) from error
+    for start in range(0, len(text), _PART):
+        try:
+            text[start : start + _PART].encode("utf-8")
+        except UnicodeEncodeError as error:
+            place = start + error.start
+            raise InputError(
+                f"the text is not valid Unicode at character {place} ({text[place]!r}); "
+                "decode the bytes with the encoding they were written in"
+            ) from error
 
 
 def join_texts(texts: tuple[str, ...]) -> tuple[str, list[int]]:
