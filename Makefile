@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_TEXT := The food was great but the service was awful, and the waiter never came back. I will not return.
 
-.PHONY: demo test lint types layers unit browser clean
+.PHONY: demo test lint types layers unit browser lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/slalom explain "$(DEMO_TEXT)" --html report.html
@@ -38,6 +38,11 @@ $(VENV)/ready: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --upgrade pip
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+# Writes down what is installed and tested; to move on, widen or upgrade in $(VENV), test, and lock again.
+lock: $(VENV)/ready
+	$(BIN)/python scripts/lock.py
+	touch $(VENV)/ready
 
 clean:
 	rm -rf $(VENV) report.html .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis
