@@ -306,7 +306,7 @@ class Half(nn.Module):
         (nn.Softmax(dim=2), None),
         (_unmasked, "no softmax over its tokens"),
         (Half(), "out of reach"),
-        (lambda scores: scores.softmax(dim=-1).detach(), "have been used in the graph"),
+        (lambda scores: scores.softmax(dim=-1).detach(), "no gradient comes back"),
         (lambda scores: 0.5 * (scores.softmax(-1) + scores.softmax(-1).detach()), "finite differences"),
         (_partly, "finite differences"),
     ],
@@ -340,6 +340,27 @@ def test_ends_of_other_modules(end: str, monkeypatch: pytest.MonkeyPatch):
     np.testing.assert_allclose(slopes, expected, atol=1e-4 * np.abs(expected).max())
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch's compiler looks at it
+def test_compiled_models_are_refused_and_compiled_functions_are_not_compiled():
+    """A compiled graph would keep the weights of the tokens with which it was first called."""
+    module, own = tiny("bert", 3)
+    compiled = open_model(torch.compile(module, backend="eager"), own)  # pyright: ignore
+    assert "compiled" in str(Ask(compiled, compiled.tokenize(TEXT)).differentiable)
+
+    def softmax(scores: torch.Tensor) -> torch.Tensor:
+        return scores.softmax(dim=-1)
+
+    plain, model = (
+        open_model(*made(Scored, shares)) for shares in (softmax, torch.compile(softmax, backend="eager"))
+    )
+    ask, reference = (Ask(one, one.tokenize(TEXT)) for one in (model, plain))
+    for count in (9, 9, 12, 9):  # with [CLS] and [SEP] 11, the length that models are tried on
+        asked = from_rows([range(count)], len(ask.tokens))
+        np.testing.assert_allclose(
+            ask.gradients(asked, WEIGHTS)[1], reference.gradients(asked, WEIGHTS)[1], atol=TOLERANCE
+        )
+
+
 def test_models_without_gradients_say_why():
     def reason(*given: Any, **more: Any) -> str:
         model = open_model(*given, **more)
@@ -355,6 +376,26 @@ def test_models_without_gradients_say_why():
         vocab_size=len(own), d_model=16, d_kv=4, d_ff=16, num_layers=1, num_heads=2, eos_token_id=3
     )
     assert "twice" in reason(T5ForSequenceClassification(small), own)
+
+
+class Wrapped(nn.Module):
+    """Has a config without a pad token and cannot be copied: it takes one text at a time."""
+
+    def __init__(self, inner: Any):
+        super().__init__()
+        self.inner, self.config = inner, inner.config
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> Any:
+        return self.inner(input_ids=input_ids, attention_mask=attention_mask)
+
+
+def test_a_decoder_that_takes_one_text_at_a_time():
+    module, own = tiny("gpt2", 3)
+    inner, model = open_model(module, own), open_model(Wrapped(module), own)
+    tokens = model.tokenize(TEXT)
+    asked = copies(len(tokens))
+    found, expected = (Ask(one, tokens).gradients(asked, WEIGHTS) for one in (model, inner))
+    np.testing.assert_allclose(found[1], expected[1], atol=TOLERANCE)
 
 
 def test_a_softmax_that_comes_and_goes_is_an_error():

@@ -73,6 +73,8 @@ class Softmaxes(TorchFunctionMode):
         """How many softmaxes there were."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.compiler.is_compiling():  # the graph would keep the numbers of this call for all others
+            raise ModelError("soft removal does not go through compiled functions")
         change = _CHANGES.get(func)
         if change is not None:
             args, kwargs = change(self, *args, **(kwargs or {}))
@@ -268,6 +270,8 @@ def _refused(forward: Forward, module: nn.Module) -> str | None:
     name = type(module).__name__
     if not forward.names("attention_mask"):
         return f"{name} takes no attention_mask, so that nothing shows whether it has attention"
+    if any(map(_is_compiled, module.modules())):
+        return f"{name} is compiled; give the module that it was made from"
     if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
         return f"{name} reads the text twice, as an encoder and as a decoder"
     kinds = {parameter.dtype for parameter in module.parameters()} - {torch.float32, torch.float64}
@@ -276,6 +280,10 @@ def _refused(forward: Forward, module: nn.Module) -> str | None:
             f"{name} has weights of the type {str(min(kinds, key=str)).removeprefix('torch.')}, not float32"
         )
     return None
+
+
+def _is_compiled(part: nn.Module) -> bool:
+    return type(part).__name__ == "OptimizedModule" or part._compiled_call_impl is not None
 
 
 def _judged(forward: Forward, ids: IntArray) -> _Trial:
@@ -414,7 +422,12 @@ def _differentiated(
             answers = logits_of(forward.output(ids, types), len(ids))
         if softmaxes.seen == 0:
             return answers.detach().double().cpu().numpy(), np.zeros(ids.shape), 0
-        (slopes,) = torch.autograd.grad(score(answers).sum(), bias)
+        total = score(answers).sum()
+        (slopes,) = torch.autograd.grad(total, bias, allow_unused=True) if total.requires_grad else (None,)
+        if slopes is None:
+            raise ModelError(
+                "no gradient comes back through the model, as through quantised or detached parts"
+            )
     return answers.detach().double().cpu().numpy(), slopes.double().cpu().numpy(), softmaxes.seen
 
 

@@ -19,6 +19,7 @@ from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
 
 from slalom.errors import ModelError
 from slalom.models.engines import Made
+from slalom.models.engines.weighted_attention import weighted_attention
 from slalom.models.inference import Forward
 from slalom.tokens import FloatArray, IntArray
 
@@ -151,7 +152,8 @@ def _attended(layer: Layer, qkv: Three, length: int, bias: Tensor | None) -> Ten
     """(B·L, h) mixed values for (B·L, h) queries, keys and values."""
     tokens, width = qkv[0].shape
     q, k, v = (part.view(-1, length, layer.heads, width // layer.heads).transpose(1, 2) for part in qkv)
-    mixed = scaled_dot_product_attention(q, k, v, None if bias is None else bias[:, None, None])
+    weighted = bias is not None
+    mixed = weighted_attention(q, k, v, bias) if weighted else scaled_dot_product_attention(q, k, v)
     return mixed.transpose(1, 2).reshape(tokens, width)
 
 
