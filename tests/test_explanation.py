@@ -5,7 +5,7 @@ import builtins
 import numpy as np
 import pytest
 
-from slalom.errors import InputError, MissingExtraError
+from slalom.errors import FitError, InputError, MissingExtraError
 from slalom.explanation import Cost, Explanation
 from slalom.surrogate import Additive, Slalom
 from slalom.tokens import Tokens
@@ -48,6 +48,20 @@ def example(**changes) -> Explanation:
         "surrogate": model,
     }
     return Explanation(**(settings | changes))
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_result_is_finite_or_an_error(wrong: float):
+    spoilt = {
+        "scores": {"linear": np.array([0.0, wrong, 0.0, 0.0])},
+        "stderr": {"value": np.array([0.0, 0.0, 0.0, wrong])},
+        "output": wrong,
+        "probabilities": np.array([0.5, wrong]),
+        "fidelity": {"r2": wrong},
+    }
+    for name, value in spoilt.items():
+        with pytest.raises(FitError, match="'slalom' ends in numbers that are not finite"):
+            example(**{name: value})
 
 
 def test_scores_by_name_and_by_property():

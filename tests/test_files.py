@@ -17,6 +17,8 @@ from slalom.explanation import Explanation
 from slalom.files import check_writable, decode, new_folder, number, plain, read_text, to_json, write_text
 from slalom.surrogate import Additive, Slalom
 
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
 
 def assert_same(first: Explanation, second: Explanation) -> None:
     assert first.to_dict() == second.to_dict()
@@ -47,7 +49,7 @@ def test_what_is_saved_is_loaded(tmp_path: Path):
     assert (document["format"], document["version"]) == ("slalom-explanation", 1)
 
 
-@given(st.lists(st.floats(), min_size=2, max_size=2), st.floats(allow_nan=False))
+@given(st.lists(FINITE, min_size=2, max_size=2), FINITE)
 def test_every_float_comes_back_to_the_bit(scores: list[float], output: float):
     explanation = slalom_explanation(
         tokens=tokens_of("a b"),
@@ -162,6 +164,68 @@ def test_damaged_files_are_refused(place: str, value: object):
     document = slalom_explanation().to_dict() | {place: value}
     with pytest.raises(InputError, match="damaged"):
         Explanation.from_dict(document)
+
+
+N = len(slalom_explanation())
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        (("tokens", "spans"), [[0, 3]] * (N - 1) + [[40, 4000]]),
+        (("tokens", "spans"), [[3, 0]] * N),
+        (("tokens", "spans"), [[0, 1.5]] * N),
+        (("tokens", "spans"), [[0, 1, 2]] * N),
+        (("tokens", "pieces"), [["a"]] * N),
+        (("tokens", "words"), [[0]] * N),
+        (("tokens", "segments"), [7] * N),
+        (("tokens", "cut"), -1),
+        (("tokens", "cut"), True),
+        (("target",), "neither"),
+        (("probabilities",), [0.5, None]),
+        (("output",), None),
+        (("scores", "linear"), [None] * N),
+        (("stderr", "linear"), ["inf"] * N),
+        (("fidelity", "r2"), None),
+        (("cost", "queries"), -1),
+        (("cost", "tokens"), 2.5),
+        (("cost", "seconds"), "inf"),
+        (("surrogate", "values"), [[1.0]] * (N - 1)),
+        (("surrogate", "values"), [[1.0, 2.0]] * N),
+        (("surrogate", "values"), [["inf"]] * N),
+        (("surrogate", "importances"), [0.0] * (N + 1)),
+        (("surrogate", "importances"), [None] * N),
+        (("surrogate", "background_importance"), "inf"),
+        (("surrogate",), {"kind": "additive", "weights": [[1.0]], "intercept": [0.0]}),
+        (("classes",), {"other": slalom_explanation().to_dict()}),
+    ],
+)
+def test_what_a_file_hands_on_is_checked(where: tuple[str, ...], value: object):
+    """Each of these once loaded, and broke the terminal, the page or a prediction later."""
+    document = json.loads(to_json(slalom_explanation().to_dict()))
+    inner = document
+    for name in where[:-1]:
+        inner = inner[name]
+    inner[where[-1]] = value
+    with pytest.raises(InputError, match="damaged"):
+        Explanation.from_dict(document)
+
+
+def test_settings_without_end_are_refused():
+    settings: dict[str, object] = {}
+    for _ in range(500):
+        settings = {"more": settings}
+    with pytest.raises(InputError, match="nested too deeply"):
+        Explanation.from_dict(slalom_explanation().to_dict() | {"settings": settings})
+
+
+def test_files_of_the_first_version_still_load():
+    """Written by 0.1.0: `slalom explain ... --every-class --save`, before backward passes were counted."""
+    found = Explanation.load(Path(__file__).parent / "saved_by_0.1.json")
+    assert found.text == "the food was great but the service was awful"
+    assert (found.method, found.target, set(found.classes)) == ("slalom", "negative", {"positive"})
+    assert found.cost.backwards == 0
+    assert found.predict([True] * len(found)) == pytest.approx(found.output, abs=1e-6)
 
 
 def test_missing_file(tmp_path: Path):

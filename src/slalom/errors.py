@@ -16,7 +16,7 @@ class ModelError(SlalomError):
 
 
 class FitError(SlalomError):
-    """The surrogate cannot be fitted to what the model answered."""
+    """No sound explanation can be made of what the model answered."""
 
 
 class MissingExtraError(SlalomError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterable, Mapping
@@ -12,9 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slalom.errors import InputError, MissingExtraError, SlalomWarning
+from slalom.errors import FitError, InputError, MissingExtraError, SlalomWarning
 from slalom.files import from_json, number, plain, read_text, to_json, write_text
-from slalom.record import numbers, strings, surrogate_from, surrogate_record, tokens_from, tokens_record
+from slalom.record import (
+    numbers,
+    strings,
+    surrogate_from,
+    surrogate_record,
+    tokens_from,
+    tokens_record,
+    whole,
+)
 from slalom.surrogate import Additive, Slalom
 from slalom.tokens import FloatArray, Tokens, frozen
 
@@ -45,9 +54,11 @@ class Cost:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Cost:
         """What was saved; files of before there were backward passes do not name them."""
+        queries, tokens, backwards = whole([record["queries"], record["tokens"], record.get("backwards", 0)])
         seconds, in_model = number(record["seconds"]), number(record["model_seconds"])
-        counts = int(record["queries"]), int(record["tokens"])
-        return cls(*counts, seconds, in_model, int(record.get("backwards", 0)))
+        if not (0 <= seconds < math.inf and 0 <= in_model < math.inf):
+            raise ValueError(f"{seconds} seconds, {in_model} of them in the model")
+        return cls(queries, tokens, seconds, in_model, backwards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +103,14 @@ class Explanation:
         for name in ("fidelity", "settings", "classes"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         object.__setattr__(self, "probabilities", frozen(self.probabilities, float))
-        if self.probabilities.shape != (len(self.labels),):
-            raise ValueError(f"{len(self.labels)} labels but probabilities {self.probabilities.shape}")
+        if self.probabilities.shape != (len(self.labels),) or self.target not in self.labels:
+            shape = self.probabilities.shape
+            raise ValueError(f"the target {self.target!r}, {len(self.labels)} labels, probabilities {shape}")
         if self.ranking not in self.scores:
             raise ValueError(f"ranking by {self.ranking!r}, but the scores are {sorted(self.scores)}")
+        if self.surrogate is not None and self.surrogate.size != (n, 1):
+            raise ValueError(f"a surrogate of {self.surrogate.size} units and outputs for {n} tokens")
+        _check_finite(self)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -219,7 +234,7 @@ class Explanation:
             )
         try:
             return _from_record(document, tokens_from(document["tokens"]))
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, FitError) as error:
             raise InputError(f"this saved explanation is damaged: {type(error).__name__}: {error}") from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -248,6 +263,19 @@ class Explanation:
         return partial(Explanation, **given), ()
 
 
+def _check_finite(explanation: Explanation) -> None:
+    """A result is finite or an error, whichever method made it."""
+    parts = [("probabilities", explanation.probabilities), ("output", explanation.output)]
+    for entries in (explanation.scores, explanation.stderr, explanation.fidelity):
+        parts += entries.items()
+    wrong = [name for name, numbers in parts if not np.isfinite(numbers).all()]
+    if wrong:
+        raise FitError(
+            f"{explanation.method!r} ends in numbers that are not finite ({', '.join(wrong)}): the model "
+            "answers too wildly, or an option is too far out"
+        )
+
+
 def _record(explanation: Explanation) -> dict[str, Any]:
     parts = ("method", "target", "labels", "probabilities", "output", "ranking", "scores", "stderr")
     more = ("fidelity", "settings", "notes")
@@ -274,10 +302,28 @@ def _from_record(record: Mapping[str, Any], tokens: Tokens) -> Explanation:
         surrogate=surrogate_from(record["surrogate"]),
         fidelity={name: number(a) for name, a in record["fidelity"].items()},
         cost=Cost.from_record(record["cost"]),
-        settings=record["settings"],
+        settings=_shallow(record["settings"]),
         notes=strings(record["notes"]),
-        classes={label: _from_record(other, tokens) for label, other in record["classes"].items()},
+        classes={label: _other(label, other, tokens) for label, other in record["classes"].items()},
     )
+
+
+def _other(label: str, record: Mapping[str, Any], tokens: Tokens) -> Explanation:
+    if record["target"] != label or record["classes"]:
+        raise ValueError(f"the explanation of the label {label!r} is one of {record['target']!r}")
+    return _from_record(record, tokens)
+
+
+def _shallow(settings: Any, room: int = 20) -> Any:
+    """Settings that the views can write down; refuses those that nest without end."""
+    if room == 0:
+        raise ValueError("the settings are nested too deeply")
+    inner = (
+        settings.values() if isinstance(settings, dict) else settings if isinstance(settings, list) else ()
+    )
+    for entry in inner:
+        _shallow(entry, room - 1)
+    return settings
 
 
 def _counts(kept: Iterable[int] | Iterable[bool], n: int) -> FloatArray:

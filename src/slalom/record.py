@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from slalom.checks import shown
 from slalom.files import number, plain
 from slalom.surrogate import Additive, Slalom
 from slalom.tokens import FloatArray, Tokens
@@ -19,16 +20,20 @@ def tokens_record(tokens: Tokens) -> dict[str, Any]:
 
 
 def tokens_from(record: Mapping[str, Any]) -> Tokens:
-    """The tokens that `tokens_record` wrote."""
+    """The tokens that `tokens_record` wrote, at least one, all of them inside the text."""
+    (text,) = strings([record["text"]])
+    spans = [whole(span, len(text)) for span in record["spans"]]
+    if not spans or not all(len(span) == 2 and span[0] <= span[1] for span in spans):
+        raise ValueError("spans must be pairs, a start and an end, one for each token")
     cut = record["cut"]
     return Tokens(
-        text=strings([record["text"]])[0],
+        text=text,
         strings=strings(record["strings"]),
-        spans=np.array(record["spans"], dtype=np.int64).reshape(-1, 2),
-        pieces=tuple(tuple(int(i) for i in piece) for piece in record["pieces"]),
-        words=record["words"],
-        segments=record["segments"],
-        cut=None if cut is None else int(cut),
+        spans=np.array(spans),
+        pieces=tuple(map(whole, record["pieces"])),
+        words=np.array(whole(record["words"])),
+        segments=np.array(whole(record["segments"], most=1)),
+        cut=None if cut is None else whole([cut], len(text))[0],
     )
 
 
@@ -57,16 +62,22 @@ def surrogate_from(record: Mapping[str, Any] | None) -> Slalom | Additive | None
     if record is None:
         return None
     if record["kind"] == "additive":
-        return Additive(matrix(record["weights"]), numbers(record["intercept"]))
+        return Additive(_finite(matrix(record["weights"])), _finite(numbers(record["intercept"])))
     if record["kind"] != "slalom":
         raise ValueError(f"no surrogate is called {record['kind']!r}")
     background = record["background_importance"]
     return Slalom(
-        matrix(record["values"]),
-        numbers(record["importances"]),
-        numbers(record["background_value"]),
-        -np.inf if background is None else number(background),
+        _finite(matrix(record["values"])),
+        _finite(numbers(record["importances"])),
+        _finite(numbers(record["background_value"])),
+        -np.inf if background is None else float(_finite(numbers([background]))[0]),
     )
+
+
+def _finite(array: FloatArray) -> FloatArray:
+    if not np.isfinite(array).all():
+        raise ValueError("a surrogate has numbers that are not finite")
+    return array
 
 
 def numbers(values: Any) -> FloatArray:
@@ -83,5 +94,13 @@ def strings(values: Any) -> tuple[str, ...]:
     """A list of strings, and of nothing else."""
     wrong = [value for value in values if not isinstance(value, str)]
     if wrong or isinstance(values, str):
-        raise TypeError(f"{wrong[0] if wrong else values!r} stands where strings belong")
+        raise TypeError(f"{shown(wrong[0] if wrong else values)} stands where strings belong")
+    return tuple(values)
+
+
+def whole(values: Any, most: int = 2**63 - 1) -> tuple[int, ...]:
+    """A list of whole numbers from 0 to `most`, and of nothing else."""
+    wrong = [value for value in values if type(value) is not int or not 0 <= value <= most]
+    if wrong:
+        raise ValueError(f"{shown(wrong[0])} stands where whole numbers from 0 to {most:,} belong")
     return tuple(values)

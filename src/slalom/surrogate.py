@@ -49,6 +49,11 @@ class Slalom:
         if self.importances.shape != (len(values),):
             raise ValueError(f"{len(values)} values but importances of shape {self.importances.shape}")
 
+    @property
+    def size(self) -> tuple[int, ...]:
+        """(units, K)"""
+        return self.values.shape
+
     def normalised(self, gamma: float = 0.0) -> Slalom:
         """The same function with importances that sum to gamma (they are shift invariant)."""
         if len(self.importances) == 0:
@@ -147,6 +152,11 @@ class Additive:
         intercept = np.broadcast_to(np.asarray(self.intercept, dtype=float), (weights.shape[1],))
         object.__setattr__(self, "weights", frozen(weights, float))
         object.__setattr__(self, "intercept", frozen(intercept, float))
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """(units, K)"""
+        return self.weights.shape
 
     def predict(self, counts: Counts) -> FloatArray:
         return counts @ self.weights + self.intercept

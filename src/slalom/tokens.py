@@ -49,12 +49,8 @@ class Tokens:
         n = len(self.strings)
         for name in ("spans", "words", "segments"):
             object.__setattr__(self, name, frozen(getattr(self, name), np.int64))
-        if (
-            self.spans.shape != (n, 2)
-            or len(self.pieces) != n
-            or len(self.words) != n
-            or len(self.segments) != n
-        ):
+        shapes = (self.spans.shape, (len(self.pieces),), self.words.shape, self.segments.shape)
+        if shapes != ((n, 2), (n,), (n,), (n,)):
             raise ValueError(f"parts of Tokens differ in length: {n} strings, spans {self.spans.shape}")
 
     def __len__(self) -> int:

@@ -13,7 +13,7 @@ import pytest
 
 from handmade import HOSTILE, hostile_explanation, single_score, slalom_explanation, tokens_of
 from slalom.explanation import Explanation
-from slalom.surrogate import Additive
+from slalom.surrogate import Additive, Slalom
 from slalom.view import data
 from slalom.view.html import LIMIT, TOP, fragment, render
 from slalom.view.style import FRAGMENT, LEVELS, PAGE, SCRIPT, shade
@@ -217,9 +217,9 @@ def test_methods_with_one_score_say_what_they_lack():
 
 
 def test_numbers_that_json_lacks():
-    scores = {"value": np.array([np.nan, np.inf, -np.inf]), "importance": np.zeros(3), "linear": np.zeros(3)}
-    source = fragment(slalom_explanation(tokens=tokens_of("a b c"), scores=scores, stderr={}, surrogate=None))
-    assert embedded(source)["classes"][0]["scores"]["value"] == [None, "inf", "-inf"]
+    surrogate = Slalom(np.zeros(3), np.zeros(3))
+    source = fragment(slalom_explanation(tokens=tokens_of("a b c"), surrogate=surrogate))
+    assert embedded(source)["classes"][0]["surrogate"]["background_importance"] == "-inf"
 
 
 def test_cut_text_is_deleted():
@@ -258,8 +258,10 @@ def test_probabilities_are_shown_only_where_the_score_is_their_log_odds():
 
 
 def many_classes(text: str, count: int) -> Explanation:
-    others = {f"label {i}": slalom_explanation(text, target=f"label {i}") for i in range(count)}
-    return slalom_explanation(text, classes=others)
+    labels = ("negative", *(f"label {i}" for i in range(count)))
+    known = {"labels": labels, "probabilities": np.full(len(labels), 1 / len(labels))}
+    others = {label: slalom_explanation(text, target=label, **known) for label in labels[1:]}
+    return slalom_explanation(text, classes=others, **known)
 
 
 @pytest.mark.parametrize(

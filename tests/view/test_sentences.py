@@ -38,7 +38,7 @@ def test_verdict_where_nothing_was_measured():
     assert sentences.verdict(single_score()).sentence == (
         "The method 'occlusion' does not measure how far its scores hold."
     )
-    constant = sentences.verdict(slalom_explanation(fidelity={"r2": np.nan}))
+    constant = sentences.verdict(slalom_explanation(fidelity={"heldout_queries": 0.0}))
     assert (constant.level, "held out" in constant.sentence) == ("unknown", True)
     assert sentences.verdict(slalom_explanation(fidelity={"r2": 0.95})).sentence.startswith(
         "Held-out R² 0.95: "
@@ -116,7 +116,7 @@ def test_order_and_columns():
         scores={
             "type_value": np.zeros(4),
             "value": np.zeros(4),
-            "linear": np.array([0.1, -3.0, np.nan, 0.1]),
+            "linear": np.array([0.1, -3.0, 0.0, 0.1]),
         },
         stderr={},
     )

@@ -143,13 +143,3 @@ def test_a_terminal_that_knows_ascii_only():
     text = stream.read()
     assert "bad(----) so good(++++)" in text
     assert "######|" in text
-
-
-def test_scores_that_are_not_numbers():
-    n = len(slalom_explanation())
-    text = shown(
-        slalom_explanation(
-            scores={"linear": np.full(n, np.nan)}, stderr={"linear": np.full(n, np.inf)}, surrogate=None
-        )
-    )
-    assert "n/a ±∞" in text
