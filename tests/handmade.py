@@ -90,6 +90,9 @@ def hostile_explanation(text: str) -> Explanation:
     settings = {"stopped": text, text: text}
     return slalom_explanation(
         tokens=tokens,
+        scores={"value": np.zeros(len(tokens)), text: np.ones(len(tokens))},
+        ranking=text,
+        stderr={},
         method=text,
         labels=(text, "b"),
         target=text,

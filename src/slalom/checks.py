@@ -46,6 +46,7 @@ MOST_QUERIES = 1_000_000
 
 Budget = Literal["auto"] | Annotated[int, Range(1, MOST_QUERIES)]
 Seed = Annotated[int, Range(0, 2**63 - 1)]
+Count = Annotated[int, Range(0)]
 Positive = Annotated[int, Range(1)]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slalom.checks import Count, check
 from slalom.errors import FitError, InputError, MissingExtraError, SlalomWarning
 from slalom.files import from_json, number, plain, read_text, to_json, write_text
 from slalom.record import (
@@ -117,7 +118,7 @@ class Explanation:
 
     def score(self, name: str | None = None) -> FloatArray:
         """A score by name; without a name, the one to rank by."""
-        name = self.ranking if name is None else name
+        name = self.ranking if name is None else check("score", name, str)
         if name not in self.scores:
             have = ", ".join(self.scores)
             raise InputError(f"an explanation by {self.method!r} has no score {name!r}; it has: {have}")
@@ -159,7 +160,7 @@ class Explanation:
 
     def of(self, label: str) -> Explanation:
         """The explanation of another label of the same text."""
-        if label == self.target:
+        if check("label", label, str) == self.target:
             return self
         if label not in self.classes:
             have = ", ".join([self.target, *self.classes])
@@ -171,7 +172,7 @@ class Explanation:
     def top(self, k: int = 10, score: str | None = None) -> list[tuple[str, float]]:
         """The k tokens with the largest absolute score."""
         scores = self.score(score)
-        order = np.argsort(-np.abs(scores), kind="stable")[:k]
+        order = np.argsort(-np.abs(scores), kind="stable")[: check("k", k, Count)]
         return [(self.tokens.strings[i], float(scores[i])) for i in order]
 
     def predict(self, kept: Iterable[int] | Iterable[bool]) -> float:
@@ -327,7 +328,7 @@ def _shallow(settings: Any, room: int = 20) -> Any:
 
 
 def _counts(kept: Iterable[int] | Iterable[bool], n: int) -> FloatArray:
-    given = np.asarray(kept if isinstance(kept, np.ndarray) else list(kept))
+    given = np.asarray(kept if isinstance(kept, np.ndarray) else list(check("kept", kept, Iterable)))
     if given.dtype == bool:
         if given.shape != (n,):
             raise InputError(f"kept has {given.size} booleans, but the text has {n} tokens")

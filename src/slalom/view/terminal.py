@@ -99,7 +99,7 @@ def _table(explanation: Explanation, console: Console, every_token: bool) -> Tab
     table.add_column("", no_wrap=True, min_width=2 * _BAR + 1)
     names = _fitting(explanation, console.width)
     for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(Text(visible(name)), justify="right", no_wrap=True)
     shares = strength(explanation.score())
     cells = {name: _cells(explanation, name) for name in names}
     positions = range(len(explanation)) if every_token else sentences.order(explanation, TOP)
