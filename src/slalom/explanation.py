@@ -118,11 +118,11 @@ class Explanation:
 
     def score(self, name: str | None = None) -> FloatArray:
         """A score by name; without a name, the one to rank by."""
-        name = self.ranking if name is None else check("score", name, str)
-        if name not in self.scores:
+        known = self.ranking if name is None else str(check("score", name, str))
+        if known not in self.scores:
             have = ", ".join(self.scores)
             raise InputError(f"an explanation by {self.method!r} has no score {name!r}; it has: {have}")
-        return self.scores[name]
+        return self.scores[known]
 
     @property
     def text(self) -> str:

@@ -1,4 +1,7 @@
-"""How many odd inputs, and which: SLALOM_FUZZ times as many cases, drawn from SLALOM_FUZZ_SEED."""
+"""How many odd inputs, and which: SLALOM_FUZZ times as many cases, drawn from SLALOM_FUZZ_SEED.
+
+Tests import it as `fuzz.fuzz`. A case that fails is named by its words, from which its generator comes.
+"""
 
 from __future__ import annotations
 

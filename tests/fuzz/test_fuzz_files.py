@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from fuzz import survives, text, value
+from fuzz.fuzz import survives, text, value
 from handmade import single_score, slalom_explanation, tokens_of
 from slalom.compare import correlations
 from slalom.errors import SlalomError

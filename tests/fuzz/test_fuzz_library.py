@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from fuzz import survives, text, value
+from fuzz.fuzz import survives, text, value
 from slalom.api import Explainer
 from slalom.errors import SlalomError
 from slalom.explainers import methods, option_ranges

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from slalom.checks import Range
+from slalom.errors import FitError
 from slalom.explainers._common import (
     Budget,
     Granularity,
@@ -52,7 +53,10 @@ def explain(
     explainer = shap.KernelExplainer(value, np.zeros((1, count)))
     rebound(explainer, "explain", np=SeededNumpy(seed))
     rebound(explainer, "solve", warnings=_Silent)  # too few queries are told in a note
-    found: Any = explainer.shap_values(np.ones(count), nsamples=asked - 2, l1_reg=l1_reg, silent=True)
+    try:
+        found: Any = explainer.shap_values(np.ones(count), nsamples=asked - 2, l1_reg=l1_reg, silent=True)
+    except ValueError as error:  # "aic" and "bic" need more queries than tokens
+        raise FitError(f"the shap package refuses {asked} queries with l1_reg={l1_reg!r}: {error}") from error
     values, base = np.asarray(found, dtype=float), float(explainer.expected_value)
     return finish(
         ask,

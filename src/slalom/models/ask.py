@@ -22,6 +22,9 @@ backward took 2.05, 1.97, 2.21 and 2.29 times as long as a forward pass of `lean
 2.1, 2.3 and 2.5 times as long as a forward pass of the module.
 """
 
+LARGEST = 1e100
+"""The largest logit, either way: squares of larger ones are soon beyond floating point."""
+
 
 class Ask:
     """The one door from an explainer to a model: asks about `tokens`, checks the answers, counts.
@@ -103,11 +106,12 @@ class Ask:
         expected = (len(perturbations), len(self.model.labels))
         if answers.shape != expected:
             raise ModelError(f"the model answered with shape {answers.shape} where {expected} was expected")
-        if not np.isfinite(answers).all():
-            bad = int((~np.isfinite(answers)).any(axis=1).sum())
+        usable = np.abs(answers) <= LARGEST  # NaN is not
+        if not usable.all():
+            bad = int((~usable).any(axis=1).sum())
             raise ModelError(
                 f"the model answered {bad} of {len(answers)} queries with NaN or infinite logits; "
-                "check its weights and dtype (float16 models often overflow)"
+                f"check its weights and dtype (float16 models often overflow; beyond {LARGEST:g} is infinite)"
             )
 
     def charge(self, queries: int, tokens: int, seconds: float, backwards: int = 0) -> None:
