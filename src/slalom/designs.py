@@ -39,6 +39,43 @@ def balanced(n: int, count: int, rng: Rng) -> IntArray:
     return shuffled.ravel()[:count]
 
 
+def all_scales(n: int, count: int, shortest: int, longest: int, rng: Rng) -> Perturbations:
+    """Copies that keep k tokens, log k uniform (maths 3f); every third is a stretch of neighbours.
+
+    Sizes are taken evenly from their distribution, so that few copies already cover all scales; what is kept is
+    balanced over the text.
+    """
+    places = (rng.permutation(count) + rng.random(count)) / max(count, 1)
+    sizes = np.floor(shortest * ((longest + 1) / shortest) ** places).astype(np.int64)
+    sizes = np.clip(sizes, 1, min(longest, n))
+    keep = np.zeros((count, n), dtype=bool)
+    pool: list[int] = []
+    for row, size in enumerate(sizes):
+        if row % 3 == 2:
+            start = int(rng.integers(0, n - size + 1))
+            keep[row, start : start + size] = True
+            continue
+        chosen: list[int] = []
+        while len(chosen) < size:
+            pool = pool or rng.permutation(n).tolist()
+            token = pool.pop()
+            if not keep[row, token]:
+                keep[row, token] = True
+                chosen.append(token)
+    return from_keep(keep)
+
+
+def near_text(n: int, count: int, most: int, rng: Rng) -> Perturbations:
+    """The text without 1 … most random tokens; the first that goes is spread evenly over the text."""
+    first = ((rng.permutation(count) + rng.random(count)) / count * n).astype(np.int64)
+    removed = np.floor(most ** rng.random(count) + 1e-9).astype(np.int64)
+    keep = np.ones((count, n), dtype=bool)
+    for row, (start, size) in enumerate(zip(first, removed, strict=True)):
+        later = rng.permutation(np.arange(start + 1, n))[: size - 1]
+        keep[row, np.r_[start, later]] = False
+    return from_keep(keep)
+
+
 def spans(n: int, count: int, longest: int, rng: Rng) -> Perturbations:
     """Stretches of the text of 2 … longest neighbouring tokens."""
     lengths = rng.integers(min(2, n), min(longest, n) + 1, size=count)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -135,6 +135,108 @@ class Slalom:
         return shapley_values(
             self.importances[units], self.values[units], self.background_importance, self.background_value
         )
+
+
+@dataclass(frozen=True, eq=False)
+class NearText:
+    """What a surrogate of all scales misses near the whole text (maths 3l): y += φ (gap + correction).
+
+    A removal moves every later token by one place. `shift[p]` is what that does where p is the first place to
+    go, `own[i]` what the loss of token i does beyond the surrogate's change; φ fades with the share removed.
+    """
+
+    gap: float
+    """What the model says of the whole text, less what the surrogate says."""
+    shift: FloatArray
+    """(n,)"""
+    own: FloatArray
+    """(n,)"""
+
+    def correction(self, counts: FloatArray) -> FloatArray:
+        """(N,) what to add to the predictions for copies of the text (N × n)."""
+        gone = np.clip(1.0 - counts, 0.0, 1.0)
+        removed = gone.sum(axis=1)
+        fade = np.clip(1.0 - (removed - 1.0) / max(REACH * counts.shape[1] - 1.0, 1.0), 0.0, 1.0)
+        first = np.argmax(gone > 0, axis=1)
+        moved = np.where(removed > 0, self.shift[first], 0.0)
+        return fade * (self.gap + moved + gone @ self.own)
+
+
+REACH = 0.5
+"""The share of a text without which its neighbourhood has nothing to say."""
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """SLALOMs added up below a ceiling (maths 3h): y = offset + a·tanh(Σ_h F_h / a).
+
+    One part without offset and ceiling is the paper's SLALOM; its readings are then the paper's, too. `near` sets
+    a surrogate of one output right in the neighbourhood of the whole text.
+    """
+
+    parts: tuple[Slalom, ...]
+    offset: FloatArray
+    """(K,)"""
+    ceiling: FloatArray | None = None
+    """(K,); None where nothing saturates."""
+    near: NearText | None = None
+
+    def __len__(self) -> int:
+        return len(self.parts[0].importances)
+
+    def map(self, change: Callable[[Slalom], Slalom]) -> Heads:
+        """Every part changed."""
+        return replace(self, parts=tuple(change(part) for part in self.parts))
+
+    def link(self, level: FloatArray) -> FloatArray:
+        """From Σ_h F_h (…, K) to outputs."""
+        if self.ceiling is None:
+            return level + self.offset
+        return self.offset + self.ceiling * np.tanh(level / self.ceiling)
+
+    def predict(self, counts: Counts) -> FloatArray:
+        """(N, K) outputs for N bags of tokens."""
+        result = self.link(sum((part.predict(counts) for part in self.parts), start=np.zeros(1)))
+        if self.near is not None:
+            dense = counts.toarray() if isinstance(counts, sparse.csr_array) else counts
+            result = result + self.near.correction(dense)[:, None]
+        return result
+
+    def alone(self) -> FloatArray:
+        """(n, K) what is said of each token on its own."""
+        return replace(self, near=None).predict(np.eye(len(self)))
+
+    def log_weights(self) -> FloatArray:
+        """(n,) importances, up to a constant: the logarithm of the mean softmax weight over the parts."""
+        if len(self.parts) == 1:
+            return self.parts[0].importances
+        units = np.arange(len(self))
+        return np.log(np.mean([part.shares(units)[0] for part in self.parts], axis=0))
+
+    def shares(self) -> FloatArray:
+        """(n, K) each token's part of Σ_h α_h v_h in the text, in units of the output."""
+        units = np.arange(len(self))
+        return self.scale() * sum((part.linear(units) for part in self.parts), start=np.zeros(1))
+
+    def shapley(self) -> FloatArray:
+        """(n, K) exact Shapley values of Σ_h F_h, in units of the output."""
+        units = np.arange(len(self))
+        return self.scale() * sum((part.shapley(units) for part in self.parts), start=np.zeros(1))
+
+    def removal(self) -> FloatArray:
+        """(n, K) what the output of the text loses without each token."""
+        n = len(self)
+        if n == 1 and self.parts[0].background_importance == -np.inf:
+            return self.alone()
+        return self.predict(np.ones((1, n))) - self.predict(1.0 - np.eye(n))
+
+    def scale(self) -> FloatArray:
+        """(K,) output of the text per unit of Σ_h F_h: saturation shrinks all parts alike."""
+        if self.ceiling is None:
+            return np.ones(1)
+        units = np.arange(len(self))
+        level = sum((part.output(units) for part in self.parts), start=np.zeros(1)) / self.ceiling
+        return np.where(np.abs(level) < 1e-8, 1.0, np.tanh(level) / np.where(level == 0, 1.0, level))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,34 +1,36 @@
 """SLALOM, the default: every token gets a value and an importance, fitted to the model's answers.
 
-The surrogate of Leemann et al. with the exact solver of this library. `effort` chooses the queries: "fast"
-asks about short sequences of the text's tokens only (the paper's efficient variant), "balanced" also about
-stretches and scattered excerpts of the text and about the text with blocks left out, "faithful" about more of
-it and about the text without each single token. `granularity` is "positions" (a token may deviate from its
-type) or "types" (the paper's: copies share their scores). `gamma` is the sum of the types' importances;
-`length` is how many tokens the sequences of "fast" have (the paper's runs had up to 3).
+The surrogate of Leemann et al., asked about copies of the text of all sizes, from single tokens to the whole
+text. One head describes most of it; where left-out answers speak for them, several heads below a ceiling are
+fitted, and the neighbourhood of the whole text is set right from copies with few tokens left out.
+
+`effort` chooses how much is asked: "fast" about half as much as "balanced", "faithful" some three times as
+much. `gradients` ("auto", True, False): soft-removal gradients of the longer copies, where the model can be
+differentiated. `granularity` is "positions" (a token may deviate from its type) or "types" (the paper's: copies
+share their scores). `gamma` is the sum of the types' importances. With a `length`, all copies have that
+many tokens: the paper's efficient design.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from slalom.checks import Budget, Range
+from slalom.checks import Budget, Range, Seed
 from slalom.errors import InputError
-from slalom.explainers._answers import Answers
-from slalom.explainers._common import Gamma
-from slalom.explainers._fidelity import fidelity
-from slalom.explainers._plan import LENGTH, PACES, Effort, Portion, portions
-from slalom.explainers._scales import Granularity, Scales, fit
+from slalom.explainers._common import Gamma, finish
+from slalom.explainers._slalom.plan import PACES, Effort, Portion, portions
+from slalom.explainers._slalom.study import Answers, Granularity, Study, study
+from slalom.explainers._slalom.trust import fidelity
 from slalom.explanation import Explanation
 from slalom.fit import readings
 from slalom.fit.blas import one_thread
 from slalom.models.ask import Ask
-from slalom.models.target import Target, probabilities
-from slalom.surrogate import Slalom
-from slalom.tokens import FloatArray
+from slalom.models.target import Target
+from slalom.tokens import FloatArray, Tokens
 
 NEEDS = "logits"
 TOGETHER = True
@@ -42,42 +44,67 @@ def explain(
     target: Target,
     *,
     budget: Budget = "auto",
-    seed: int = 0,
+    seed: Seed = 0,
     effort: Effort = "balanced",
     granularity: Granularity = "positions",
+    gradients: Literal["auto", True, False] = "auto",
     gamma: Gamma = 0.0,
-    length: Annotated[int, Range(2, 1000)] = LENGTH,
+    length: Annotated[int, Range(2, 1000)] | None = None,
 ) -> Explanation:
-    """The value and importance of every token, with standard errors and fidelity on held-out queries."""
-    _check(budget, effort, length)
-    whole = target.signal(ask.whole()[None])[0]
-    plan = portions(ask.tokens, effort, budget, seed, length)
-    answers, scales, certainty = _study(ask, target, plan, effort, granularity, gamma)
+    """The value and importance of every token, with standard errors and fidelity on left-out queries."""
+    if budget != "auto" and budget < _LEAST_BUDGET:
+        raise InputError(f"'slalom' needs at least {_LEAST_BUDGET} queries; the budget is {budget}")
+    differentiated = _differentiated(ask, gradients) and length is None
+    plan = portions(ask.tokens, effort, budget, seed, gradients=differentiated, length=length)
+    outcome = _study(ask, target, plan, effort, granularity, seed, differentiated)
+    answers, found = outcome.answers, outcome.found
     with one_thread():
-        scores, errors = _read(scales, target)
-        trust = fidelity(ask.tokens, answers, scales, target, whole)
-    return Explanation(
-        tokens=ask.tokens,
-        method="slalom",
-        target=target.label,
-        labels=target.labels,
-        probabilities=probabilities(ask.whole()[None], target.activation)[0],
-        output=float(target.read(whole)),
-        scores=scores,
+        scores, errors = _read(ask.tokens, found, gamma)
+    settings = {
+        "effort": effort,
+        "design": answers.design,
+        "heads": len(found.surrogate.parts),
+        "gradients": differentiated,
+        "removal": "fitted" if found.measured is None else "measured",
+        "fidelity_by_size": outcome.by_size,
+        "stopped": _stopped(outcome, effort, budget),
+        "order_certainty": outcome.certainty,
+        "solver": found.status,
+    }
+    return finish(
+        ask,
+        target,
+        "slalom",
+        scores,
         ranking="linear",
         stderr=errors,
-        surrogate=_for_target(scales.context, target),
-        fidelity=trust,
-        cost=ask.cost,
-        settings={
-            "effort": effort,
-            "design": answers.design,
-            "stopped": _stopped(certainty, effort, budget),
-            "order_certainty": certainty,
-            "solver": scales.status,
-        },
-        notes=_notes(scales, scores["removal"]),
+        surrogate=found.surrogate,
+        fidelity=outcome.trust,
+        settings=settings,
+        notes=_notes(found, scores["removal"]),
     )
+
+
+def _differentiated(ask: Ask, gradients: Literal["auto", True, False]) -> bool:
+    if gradients is True and ask.differentiable is not None:
+        raise InputError(f"gradients=True, but this model has no soft-removal gradients: {ask.differentiable}")
+    return gradients is not False and ask.differentiable is None
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """All that was asked, the surrogate, and how good it is."""
+
+    answers: Answers
+    found: Study
+    trust: Mapping[str, float]
+    by_size: list[dict[str, Any]]
+    certainty: float
+    """The probability that the order of two tokens is right, on average over pairs."""
+
+    def enough(self, effort: Effort) -> bool:
+        pace = PACES[effort]
+        return self.certainty >= pace.certainty and self.trust.get("r2", 1.0) >= pace.r2
 
 
 def _study(
@@ -86,81 +113,64 @@ def _study(
     plan: Iterator[Portion],
     effort: Effort,
     granularity: Granularity,
-    gamma: float,
-) -> tuple[Answers, Scales, float]:
-    """Asks portion after portion and fits, until the order of the tokens is certain or the portions end."""
-    whole = target.signal(ask.whole()[None])[0]
-    column = target.index if target.activation == "softmax" and len(target.labels) > 2 else 0
-    answers = Answers().with_portion(ask, target, next(plan))
+    seed: int,
+    gradients: bool,
+) -> Outcome:
+    """Asks portion after portion and fits, until the surrogate is good enough or the portions end."""
+    answer = float(target.score(ask.whole()[None])[0])
+    answers = Answers().with_portion(ask, target, next(plan), gradients)
     while True:
         with one_thread():
-            scales = fit(ask.tokens, answers, whole, granularity, column, gamma)
-            certainty = _certainty(scales, target)
-        portion = next(plan, None) if certainty < PACES[effort].certainty else None
+            found = study(ask.tokens, answers, target, answer, granularity, seed, ask.check)
+            covariance = found.spread(readings.share_slopes(found.surrogate))
+            certainty = readings.order_certainty(found.surrogate.shares()[:, 0], covariance)
+            outcome = Outcome(answers, found, *fidelity(answers, found, target, seed), certainty)
+        portion = None if outcome.enough(effort) else next(plan, None)
         if portion is None:
-            return answers, scales, certainty
-        answers = answers.with_portion(ask, target, portion)
+            return outcome
+        answers = answers.with_portion(ask, target, portion, gradients)
 
 
-def _certainty(scales: Scales, target: Target) -> float:
-    excerpt = _for_target(scales.excerpt, target)
-    linear = excerpt.linear(np.arange(len(excerpt.importances)))[:, 0]
-    covariance = readings.linear_covariance(excerpt, _signed(scales.covariance, target))
-    return readings.order_certainty(linear, covariance)
+def _read(tokens: Tokens, found: Study, gamma: float) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+    """Scores and standard errors. Importances of the types sum to gamma; copies of a type count as one."""
+    surrogate, n = found.surrogate, len(tokens)
+    centre = 1.0 / (tokens.n_types * np.bincount(tokens.inverse)[tokens.inverse])
+    weights = surrogate.log_weights()
+    removal = surrogate.removal()[:, 0] if found.measured is None else found.measured
+    scores = {
+        "value": surrogate.alone()[:, 0],
+        "importance": weights - centre @ weights + gamma / tokens.n_types,
+        "linear": surrogate.shares()[:, 0],
+        "removal": removal,
+        "shapley": surrogate.shapley()[:, 0],
+    }
+    slopes = {
+        "value": readings.output_slopes(surrogate, np.eye(n)),
+        "importance": readings.importance_slopes(surrogate, centre),
+        "linear": readings.share_slopes(surrogate),
+    }
+    variances = {name: np.diag(found.spread(each)) for name, each in slopes.items()}
+    variances["removal"] = found.removal_variance
+    if found.removal_variance is None:
+        whole = readings.output_slopes(surrogate, np.ones((1, n)))
+        variances["removal"] = np.diag(found.spread(whole - readings.output_slopes(surrogate, 1.0 - np.eye(n))))
+    return scores, {name: readings.root(each) for name, each in variances.items()}
 
 
-def _check(budget: Budget, effort: str, length: int) -> None:
-    if budget != "auto" and budget < _LEAST_BUDGET:
-        raise InputError(f"'slalom' needs at least {_LEAST_BUDGET} queries; the budget is {budget}")
-    if length != LENGTH and effort != "fast":
-        raise InputError(f"length is an option of effort 'fast'; the effort is {effort!r}")
-
-
-def _for_target(surrogate: Slalom, target: Target) -> Slalom:
-    """The one-output SLALOM of the target."""
-    return Slalom(
-        target.read(surrogate.values),
-        surrogate.importances,
-        target.read(surrogate.background_value[None]),
-        surrogate.background_importance,
-    )
-
-
-def _signed(covariance: FloatArray, target: Target) -> FloatArray:
-    """The covariance for the target: of two classes, the first has the values of the second, sign turned."""
-    half = len(covariance) // 2
-    turned = target.activation == "softmax" and len(target.labels) == 2 and target.index == 0
-    sign = np.r_[np.ones(half), np.full(half, -1.0 if turned else 1.0)]
-    return covariance * np.outer(sign, sign)
-
-
-def _read(scales: Scales, target: Target) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Scores and standard errors; removal is read near the whole text, everything else from excerpts."""
-    excerpt, near, types = (_for_target(s, target) for s in (scales.excerpt, scales.context, scales.types))
-    scores = readings.scores(excerpt)
-    scores["removal"] = near.removal(np.arange(len(near.importances)))[:, 0]
-    scores["type_value"], scores["type_importance"] = types.values[:, 0], types.importances
-    errors = readings.standard_errors(excerpt, _signed(scales.covariance, target))
-    errors["removal"] = readings.removal_error(near, scales.context_covariance)
-    return scores, errors
-
-
-def _stopped(certainty: float, effort: Effort, budget: Budget) -> str:
-    told = f"the order of two tokens is right with {100 * certainty:.0f} % on average"
+def _stopped(outcome: Outcome, effort: Effort, budget: int | Literal["auto"]) -> str:
+    told = f"the order of two tokens is right with {100 * outcome.certainty:.0f} % on average"
     if budget != "auto":
         return f"the budget of {budget} queries is used; {told}"
-    if certainty >= PACES[effort].certainty:
-        return f"the ranking is stable: {told}"
+    if effort != "fast" and outcome.enough(effort):
+        return f"the surrogate is good enough for effort {effort!r}; {told}"
     return f"the most that effort {effort!r} asks is asked; {told}"
 
 
-def _notes(scales: Scales, removal: FloatArray) -> tuple[str, ...]:
-    if scales.status == "constant" and scales.left_out is not None and np.abs(removal).max() > 1e-9:
-        return (
-            "The model gives the same answer to every excerpt of the text; only removals tell tokens apart.",
-        )
-    if scales.status == "constant":
+def _notes(found: Study, removal: FloatArray) -> tuple[str, ...]:
+    if found.status == "constant" and np.abs(removal).max() > 1e-9:
+        return ("The model gives the same answer to every copy of the text; only removals tell tokens apart.",)
+    if found.status == "constant":
         return ("The model gives the same answer to every query: no token makes a difference.",)
-    if scales.status != "converged":
+    if found.status != "converged":
         return ("The fit had not settled when its iterations ended; read the scores with care.",)
     return ()

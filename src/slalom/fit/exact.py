@@ -8,7 +8,7 @@ from the same factorisation, so there is no knob to turn.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ from slalom.fit.normal import (
     posterior,
     solve_values,
 )
-from slalom.fit.result import Fit
+from slalom.fit.result import Covariance, Fit
 from slalom.fit.rows import layout
 from slalom.surrogate import Counts, Slalom
 from slalom.tokens import FloatArray, IntArray
@@ -72,12 +72,12 @@ def untied(n_units: int) -> Ties:
 
 
 def two_levels(inverse: IntArray) -> Ties:
-    """Units are d types followed by n positions; a position is its type plus a deviation (maths 3e)."""
+    """Units are the n positions; each is its type plus a deviation (maths 3e)."""
     n, d = len(inverse), int(inverse.max()) + 1
+    if d == n:
+        return untied(n)
     member = sparse.csr_array((np.ones(n), (np.arange(n), inverse)), shape=(n, d))
-    upper = sparse.hstack([sparse.eye_array(d), sparse.csr_array((d, n))])
-    lower = sparse.hstack([member, sparse.eye_array(n)])
-    matrix = sparse.csr_array(sparse.vstack([upper, lower]))
+    matrix = sparse.csr_array(sparse.hstack([member, sparse.eye_array(n)]))
     blocks = np.r_[np.zeros(d, np.int64), np.ones(n, np.int64)]
     return Ties(matrix.toarray() if n + d <= _SMALL else matrix, blocks, (True, False))
 
@@ -89,11 +89,11 @@ def fit(
     background: bool = True,
     column: int = 0,
     gamma: float = 0.0,
+    check: Callable[[], None] = lambda: None,
 ) -> Fit[Slalom]:
     """The SLALOM over units that fits all groups of queries best, with the covariance for output `column`.
 
-    The covariance is over (importances of the U units, of the background, values of the U units, of the
-    background) of that output.
+    `check` is called at every step and may raise to end the work.
     """
     problem = _problem(groups, ties, background)
     together = np.concatenate(problem.outputs)
@@ -106,7 +106,7 @@ def fit(
         return _constant(problem)
     try:
         with one_thread():
-            point, variances, iterations, status = _iterate(problem)
+            point, variances, iterations, status = _iterate(problem, check)
             covariance = _covariance(problem, variances, point, column)
     except linalg.LinAlgError as error:
         raise FitError(f"the surrogate cannot be fitted to these answers: {error}") from error
@@ -135,16 +135,18 @@ def _problem(groups: Sequence[Group], ties: Ties | None, background: bool) -> Pr
 def _constant(problem: Problem) -> Fit[Slalom]:
     """All outputs are the same: every value is that output, and importances have nothing to weigh."""
     values = np.tile(np.concatenate(problem.outputs).mean(axis=0), (problem.n_units, 1))
-    covariance = np.zeros((2 * problem.n_units + 2, 2 * problem.n_units + 2))
+    zero = np.zeros((problem.n_units + 1, problem.n_units + 1))
+    covariance = Covariance(zero, zero, zero, 0.0)
     return Fit(Slalom(values, np.zeros(problem.n_units)), covariance, 0.0, 0, "constant")
 
 
-def _iterate(problem: Problem) -> tuple[Point, Variances, int, str]:
+def _iterate(problem: Problem, check: Callable[[], None]) -> tuple[Point, Variances, int, str]:
     variances = evidence.initial(problem)
     start = 0.1 if problem.background else 0.0
     point = solve_values(problem, variances, np.zeros(len(problem.ties.blocks)), start)
     damping = 1e-2
     for iteration in range(1, _MAX_ITERATIONS + 1):
+        check()
         system = curvature(problem, variances, point)
         if iteration > _WARM_UP:
             spread = posterior(problem, point, system)
@@ -201,12 +203,14 @@ def _settled(problem: Problem, before: Point, after: Point) -> bool:
     return left <= _EXACT * total or moved <= 1e-3 * left * strictness
 
 
-def _covariance(problem: Problem, variances: Variances, point: Point, column: int) -> FloatArray:
+def _covariance(problem: Problem, variances: Variances, point: Point, column: int) -> Covariance:
     spread = posterior(problem, point, curvature(problem, variances, point))
     scale = np.ones(len(spread.ss))
     scale[-1] = 1.0 / point.w0 if point.w0 > 0 else 0.0  # from w0 to log w0
     outside = problem.ties.outside
-    mixed = outside(scale[:, None] * spread.sv[column])
-    return np.block(
-        [[outside(spread.ss * np.outer(scale, scale)), mixed], [mixed.T, outside(spread.vv[column])]]
+    return Covariance(
+        outside(spread.ss * np.outer(scale, scale)),
+        outside(scale[:, None] * spread.sv[column]),
+        outside(spread.vv[column]),
+        float(variances.noise.max()),
     )

@@ -45,6 +45,22 @@ def fit(
     return Fit(surrogate, None, mean_squared_error(surrogate, rows, y, pi), 1, "exact")
 
 
+def left_out(counts: Counts, outputs: FloatArray) -> FloatArray:
+    """(N,) the error on each query when it is left out of the fit, one output, ridge by cross-validation."""
+    rows, y, pi = problem(counts, outputs)
+    n = len(y)
+    mean_x, mean_y = rows.T @ pi / n, pi @ y / n
+    eigenvalues, vectors = _spectrum(rows, pi, mean_x)
+    live = eigenvalues > 0
+    pull = vectors.T @ (rows.T @ (y - mean_y))
+    ridge = _choose(eigenvalues[live], pull[live], float(((y - mean_y) ** 2).sum()), n)
+    turned = np.asarray(rows @ vectors[:, live]) - mean_x @ vectors[:, live]
+    shrunk = turned / (eigenvalues[live] + ridge)
+    leverage = 1.0 / n + (turned * shrunk).sum(axis=1)
+    error = (y - mean_y)[:, 0] - shrunk @ pull[live, 0]
+    return error / np.maximum(1.0 - leverage, 1e-3)
+
+
 def _spectrum(rows: sparse.csr_array, pi: FloatArray, mean: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of the weighted and centred Gram matrix; directions that no query varies have eigenvalue 0."""
     scaled = sparse.csr_array(rows.multiply(np.sqrt(pi)[:, None]))

@@ -1,11 +1,15 @@
-"""What a fitted SLALOM says about one text, with standard errors by the delta method (maths 2, 3c)."""
+"""What a fitted SLALOM says about one text, with standard errors by the delta method (maths 2, 3c, 3h).
+
+Slopes are by (importances, values, log of the ceiling) of one output: heads one after the other, each with its
+units and the background last; without a ceiling the last column is missing.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from scipy.special import ndtr
 
-from slalom.surrogate import Slalom
+from slalom.surrogate import Heads, Slalom
 from slalom.tokens import FloatArray
 
 
@@ -21,30 +25,47 @@ def scores(surrogate: Slalom) -> dict[str, FloatArray]:
     }
 
 
-def standard_errors(surrogate: Slalom, covariance: FloatArray) -> dict[str, FloatArray]:
-    """Standard errors of value, importance and linear.
+def output_slopes(surrogate: Heads, counts: FloatArray) -> FloatArray:
+    """(N, P) of the outputs for bags of tokens (N × n)."""
+    by_s, by_v = [], []
+    level = np.zeros(len(counts))
+    for part in surrogate.parts:
+        s, v = _with_background(part)
+        mass = np.column_stack([counts, np.ones(len(counts))]) * np.exp(s - s.max())
+        share = mass / mass.sum(axis=1, keepdims=True)
+        told = share @ v
+        by_s.append(share * (v - told[:, None]))
+        by_v.append(share)
+        level += told
+    slopes = np.hstack(by_s + by_v)
+    if surrogate.ceiling is None:
+        return slopes
+    t = np.tanh(level / surrogate.ceiling[0])
+    bend = surrogate.ceiling[0] * t - level * (1.0 - t**2)
+    return np.column_stack([slopes * (1.0 - t**2)[:, None], bend])
 
-    `covariance` is over (importances, background's, values, background's) of the positions, with
-    importances measured from where they are normalised.
-    """
-    n = len(surrogate.importances)
-    spread = _root(np.diag(covariance))
-    return {
-        "value": spread[n + 1 : 2 * n + 1],
-        "importance": spread[:n],
-        "linear": _root(np.diag(linear_covariance(surrogate, covariance))),
-    }
+
+def importance_slopes(surrogate: Heads, centre: FloatArray) -> FloatArray:
+    """(n, P) of the importances; `centre` (n,) are the weights of their mean, which is fixed."""
+    n = len(surrogate)
+    shares = np.stack([part.shares(np.arange(n))[0] for part in surrogate.parts])
+    own = shares / shares.sum(axis=0)
+    by_s = [np.diag(part) - (len(own) > 1) * np.outer(part, alpha) for part, alpha in zip(own, shares, strict=True)]
+    centred = [np.column_stack([part - centre @ part, np.zeros(n)]) for part in by_s]
+    rest = np.zeros((n, len(own) * (n + 1) + (surrogate.ceiling is not None)))
+    return np.hstack([*centred, rest])
 
 
-def linear_covariance(surrogate: Slalom, covariance: FloatArray) -> FloatArray:
-    """(n, n) of the linear scores: ∂(α_i v_i)/∂s_j = α_i v_i (δ_ij − α_j) and ∂(α_i v_i)/∂v_j = α_i δ_ij."""
-    n = len(surrogate.importances)
-    shares, share = surrogate.shares(np.arange(n))
-    alpha = np.append(shares, share)
-    unit = np.eye(n, n + 1)
-    by_s = (shares * surrogate.values[:, 0])[:, None] * (unit - alpha)
-    slopes = np.hstack([by_s, shares[:, None] * unit])
-    return slopes @ covariance @ slopes.T
+def share_slopes(surrogate: Heads) -> FloatArray:
+    """(n, P) of the shares: ∂(α_i v_i)/∂s_j = α_i v_i (δ_ij − α_j) and ∂(α_i v_i)/∂v_j = α_i δ_ij."""
+    n = len(surrogate)
+    unit, by_s, by_v = np.eye(n, n + 1), [], []
+    for part in surrogate.parts:
+        shares, rest = part.shares(np.arange(n))
+        by_s.append((shares * part.values[:, 0])[:, None] * (unit - np.append(shares, rest)))
+        by_v.append(shares[:, None] * unit)
+    slopes = surrogate.scale() * np.hstack(by_s + by_v)
+    return slopes if surrogate.ceiling is None else np.column_stack([slopes, np.zeros(n)])
 
 
 def order_certainty(scores: FloatArray, covariance: FloatArray) -> float:
@@ -54,18 +75,15 @@ def order_certainty(scores: FloatArray, covariance: FloatArray) -> float:
     i, j, gap = i[gap > 0], j[gap > 0], gap[gap > 0]
     if len(gap) == 0:
         return 1.0
-    spread = _root(covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j])
+    spread = root(covariance[i, i] + covariance[j, j] - 2.0 * covariance[i, j])
     return float(ndtr(gap / np.maximum(spread, np.finfo(float).tiny)).mean())
 
 
-def removal_error(surrogate: Slalom, covariance: FloatArray) -> FloatArray:
-    """Standard error of the removals where only the values (background last) are uncertain."""
-    alpha, share = surrogate.shares(np.arange(len(surrogate.importances)))
-    alpha = np.append(alpha, share)
-    rest = np.maximum(1.0 - alpha[:-1], np.finfo(float).eps)
-    slopes = (alpha[:-1] / rest)[:, None] * (np.eye(len(rest), len(alpha)) - alpha)
-    return _root(((slopes @ covariance) * slopes).sum(axis=1))
-
-
-def _root(variance: FloatArray) -> FloatArray:
+def root(variance: FloatArray) -> FloatArray:
+    """Standard errors; rounding below zero is zero."""
     return np.sqrt(np.maximum(variance, 0.0))
+
+
+def _with_background(part: Slalom) -> tuple[FloatArray, FloatArray]:
+    s0 = max(part.background_importance, part.importances.max() - 700.0)
+    return np.append(part.importances, s0), np.append(part.values[:, 0], part.background_value[0])

@@ -5,8 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+import numpy as np
+
 from slalom.surrogate import Additive, Slalom
 from slalom.tokens import FloatArray
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """Of the parameters of one output of a SLALOM: importances and values of the U units, the background last."""
+
+    importances: FloatArray
+    """(U + 1, U + 1)"""
+    mixed: FloatArray
+    """(U + 1, U + 1) of importances (rows) with values (columns)."""
+    values: FloatArray
+    """(U + 1, U + 1)"""
+    noise: float
+    """Variance of what the SLALOM leaves unexplained."""
+
+    def covariance(self, slopes: FloatArray) -> FloatArray:
+        """(m, m) of m readings with these slopes by importances and values (m, 2 (U + 1))."""
+        by_s, by_v = np.hsplit(slopes, 2)
+        mixed = by_s @ self.mixed @ by_v.T
+        return by_s @ self.importances @ by_s.T + mixed + mixed.T + by_v @ self.values @ by_v.T
+
 
 S = TypeVar("S", bound=Slalom | Additive, covariant=True)
 
@@ -17,8 +39,8 @@ class Fit(Generic[S]):
 
     surrogate: S
     """Over the units of the counts (d units), K outputs."""
-    covariance: FloatArray | None
-    """Of the parameters, in the order the solver documents; None where a solver has none."""
+    covariance: Covariance | None
+    """None where a solver has none."""
     loss: float
     """Weighted mean squared error on the queries."""
     iterations: int

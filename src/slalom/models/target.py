@@ -28,6 +28,16 @@ class Target:
     def label(self) -> str:
         return self.labels[self.index]
 
+    @property
+    def column(self) -> int:
+        """The column of the signal that the score is read from."""
+        return self.index if self.activation == "softmax" and len(self.labels) > 2 else 0
+
+    @property
+    def weights(self) -> FloatArray:
+        """(K,) of the logits in that column of the signal."""
+        return self.signal(np.eye(len(self.labels)))[:, self.column]
+
     def signal(self, logits: FloatArray) -> FloatArray:
         """(N, C) what a surrogate is fitted to: every class at once where classes exclude each other."""
         if self.activation == "sigmoid":

@@ -1,0 +1,1 @@
+"""What only SLALOM needs: its queries, its fit, its trust."""

@@ -1,0 +1,125 @@
+"""Which copies of the text SLALOM asks about, portion by portion (maths 3f)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+import numpy as np
+
+from slalom import designs
+from slalom.perturb import Perturbations
+from slalom.tokens import Tokens
+
+Effort = Literal["fast", "balanced", "faithful"]
+Kind = Literal["single", "short", "long", "near", "removal"]
+Portion = list[tuple[Kind, Perturbations]]
+Rng = np.random.Generator
+
+_LONGEST_SHORT = 32
+"""Copies up to this size are cheap, and most of them; longer ones are few, and asked for gradients."""
+_SHORT_RATE, _LONG = 0.55, 4
+"""A portion of size one has so many short copies for each token of the text, and so many long ones."""
+_LEAST_SHORT = 16
+_NEAR = {"fast": 0, "balanced": 12, "faithful": 40}
+_MOST_GONE = 10
+_BACKWARD = 2
+"""A forward and a backward pass cost about this many forward passes."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When an effort with an automatic budget looks at what it has, and when it stops."""
+
+    first: int
+    """Size of the first portion."""
+    last: int
+    """Size of both portions together."""
+    certainty: float
+    """It stops when the order of two tokens is right with this probability, on average over pairs …"""
+    r2: float
+    """… and as much of the model's answers to copies of all sizes is predicted."""
+    measured: int
+    """Texts up to this many tokens are asked about without each of their tokens."""
+
+
+PACES: Mapping[Effort, Pace] = {
+    "fast": Pace(first=2, last=2, certainty=0.0, r2=0.0, measured=0),
+    "balanced": Pace(first=3, last=6, certainty=0.85, r2=0.88, measured=50),
+    "faithful": Pace(first=8, last=16, certainty=0.92, r2=0.95, measured=128),
+}
+
+
+def portions(
+    tokens: Tokens,
+    effort: Effort,
+    budget: int | Literal["auto"],
+    seed: int,
+    *,
+    gradients: bool,
+    length: int | None = None,
+) -> Iterator[Portion]:
+    """The queries to ask, one portion after the other; a fixed budget is one portion of that many.
+
+    With a `length`, all copies have that many tokens: the paper's efficient design.
+    """
+    rng = np.random.default_rng(seed)
+    pace, n = PACES[effort], len(tokens)
+    if budget != "auto":
+        yield _within(tokens, effort, budget - 1, rng, length)
+        return
+    first: Portion = [] if length else _opening(tokens, effort, rng)
+    yield first + _portion(tokens, pace.first, rng, gradients, length)
+    if n > 2 and pace.last > pace.first:
+        yield _portion(tokens, pace.last - pace.first, rng, gradients, length)
+
+
+def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:
+    """What is asked once: types on their own, and the text with little left out."""
+    n = len(tokens)
+    opening: Portion = [("single", designs.singles(tokens.first, n))]
+    if 2 < n <= PACES[effort].measured:
+        opening.append(("removal", designs.leave_one_out(n)))
+    elif n > 2 and _NEAR[effort]:
+        opening.append(("near", _near(n, _NEAR[effort], rng)))
+    return opening
+
+
+def _portion(tokens: Tokens, size: int, rng: Rng, gradients: bool, length: int | None) -> Portion:
+    n = len(tokens)
+    short = max(ceil(size * _SHORT_RATE * n), _LEAST_SHORT)
+    if length:
+        return [("short", designs.picked(n, 2 * short, min(length, n), rng))]
+    long = size * _LONG * (1 if gradients else _BACKWARD)
+    return _copies(n, short, long if n > 2 * _LEAST_SHORT else 0, rng)
+
+
+def _copies(n: int, short: int, long: int, rng: Rng) -> Portion:
+    top = max(n - 1, 1)
+    most = min(_LONGEST_SHORT, top) if long else top
+    drawn: Portion = [("short", designs.all_scales(n, short, min(2, top), most, rng))]
+    if long:
+        drawn.append(("long", designs.all_scales(n, long, min(_LONGEST_SHORT // 2, top), top, rng)))
+    return drawn
+
+
+def _near(n: int, count: int, rng: Rng) -> Perturbations:
+    return designs.near_text(n, count, min(_MOST_GONE, max(n // 4, 1)), rng)
+
+
+def _within(tokens: Tokens, effort: Effort, room: int, rng: Rng, length: int | None) -> Portion:
+    """At most `room` queries, shared out as an automatic budget does it."""
+    n, room = len(tokens), max(room, 1)
+    if length:
+        return [("short", designs.picked(n, room, min(length, n), rng))]
+    opening = _opening(tokens, effort, rng)
+    asked = sum(len(queries) for _, queries in opening)
+    if room < 2 * asked:  # too few to begin with; small copies see every token soonest
+        return [("short", designs.all_scales(n, room, 1, min(3, max(n - 1, 1)), rng))]
+    room -= asked
+    near = room // 10 if n > PACES[effort].measured and _NEAR[effort] else 0
+    long = (room - near) // 7 if n > 2 * _LEAST_SHORT else 0
+    extra: Portion = [("near", _near(n, near, rng))] if near else []
+    return opening + _copies(n, room - near - long, long, rng) + extra

@@ -1,0 +1,258 @@
+"""Asking, fitting and choosing: the smallest member of the SLALOM family that left-out errors do not reject."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+import numpy as np
+
+from slalom.explainers._slalom.plan import Kind, Portion
+from slalom.fit import exact, heads, near_text, readings
+from slalom.models.ask import Ask
+from slalom.models.target import Target
+from slalom.perturb import Perturbations, join, whole
+from slalom.surrogate import Heads, Slalom
+from slalom.tokens import FloatArray, IntArray, Tokens
+
+Granularity = Literal["positions", "types"]
+
+_ENOUGH = 0.98
+"""Where one head predicts as much of left-out answers, more heads are not tried."""
+_LEAST_ANSWERS = 24
+"""Fewer answers cannot tell one head from several."""
+_CLEARLY = 1.0
+"""Several heads must be better by this many standard errors of the difference."""
+_NEAR = 0.7
+"""The share of the text from which a copy belongs to its neighbourhood."""
+_LEAST_NEAR = 4
+_ROUNDING = 1e-5
+"""Of a measured number: float32 and batches of other sizes."""
+
+
+class Spread(Protocol):
+    """What is known of the parameters of one output."""
+
+    def covariance(self, slopes: FloatArray) -> FloatArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Queries by kind, what the model said, and soft-removal gradients of some of them."""
+
+    kinds: tuple[Kind, ...] = ()
+    queries: Perturbations = field(default_factory=lambda: whole(0)[:0])
+    outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 1)))
+    """(N, C) the signal."""
+    sloped: Perturbations | None = None
+    slopes: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """One number for each position of `sloped`, of the target's column."""
+
+    def with_portion(self, ask: Ask, target: Target, portion: Portion, gradients: bool) -> Answers:
+        """Asks a portion, and adds the answers; gradients are asked of long copies and of the whole text."""
+        plain = [part for part in portion if not (gradients and part[0] == "long")]
+        queries = join([queries for _, queries in plain])
+        kinds = [kind for kind, part in plain for _ in range(len(part))]
+        outputs, sloped, slopes = [target.signal(ask(queries))], self.sloped, self.slopes
+        if gradients and (long := [part for kind, part in portion if kind == "long"]):
+            bent = join([*long, whole(len(ask.tokens))] if self.sloped is None else long)
+            logits, found = ask.gradients(bent, target.weights)
+            queries, kinds = join([queries, bent]), [*kinds, *["long"] * len(bent)]
+            outputs.append(target.signal(logits))
+            sloped = bent if sloped is None else join([sloped, bent])
+            slopes = np.concatenate([slopes, found])
+        before = [self.outputs] if len(self.kinds) else []
+        return Answers(
+            (*self.kinds, *kinds),
+            join([self.queries, queries]) if len(self.kinds) else queries,
+            np.concatenate([*before, *outputs]),
+            sloped,
+            slopes,
+        )
+
+    @property
+    def design(self) -> dict[str, int]:
+        """How many queries of each kind were asked."""
+        return dict(Counter(self.kinds))
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """The surrogate of one text and one target, over its positions, and what is known of it."""
+
+    surrogate: Heads
+    spread: Callable[[FloatArray], FloatArray]
+    """The covariance of readings from their slopes over the positions."""
+    left_out: FloatArray
+    """(N,) the target's error on each query, left out of the fit."""
+    removal_variance: FloatArray | None
+    """(n,) of the removals; None where that of the surrogate's parameters is all there is."""
+    measured: FloatArray | None
+    """(n,) what the model itself loses without each token, where that was asked."""
+    near_left_out: tuple[FloatArray, FloatArray] | None
+    """Errors of the predicted changes near the text, each left out, and the changes."""
+    status: str
+
+
+def study(
+    tokens: Tokens,
+    answers: Answers,
+    target: Target,
+    answer: float,
+    granularity: Granularity,
+    seed: int,
+    check: Callable[[], None],
+) -> Study:
+    """Fits one head, and several if left-out errors speak for them; then looks at the whole text.
+
+    `answer` is the target's score of the text as it is.
+    """
+    units = np.arange(len(tokens)) if granularity == "positions" else tokens.inverse
+    one, spread, left_out, noise, status = _one_head(tokens, answers, target, units, check)
+    several = _several(tokens, answers, target, units, left_out, status, seed, check)
+    if several is not None:
+        one, spread, left_out = several
+        noise = 0.0
+    surrogate = one.map(lambda part: _for_target(part, target, units))
+    surrogate = replace(surrogate, offset=target.read(one.offset[None]), ceiling=_ceiling(one, target))
+    sign = float(target.read(np.ones((1, answers.outputs.shape[1])))[0])
+    result = Study(surrogate, _at(spread, units, surrogate, sign), sign * left_out, None, None, None, status)
+    return _near_text(result, answers, target, answer, noise)
+
+
+def _one_head(
+    tokens: Tokens, answers: Answers, target: Target, units: IntArray, check: Callable[[], None]
+) -> tuple[Heads, Spread, FloatArray, float, str]:
+    """The paper's SLALOM with a background, its covariance, left-out errors, noise and status."""
+    width = int(units.max()) + 1
+    counts = answers.queries.counts(units, width)
+    ties = exact.two_levels(tokens.inverse) if width == len(tokens) else exact.untied(width)
+    # Neither with few types nor with queries of one length can the background be told from the tokens.
+    background = tokens.n_types > 2 and np.ptp(answers.queries.lengths) > 0
+    group = exact.Group(counts, answers.outputs)
+    found = exact.fit([group], ties, background=bool(background), column=target.column, check=check)
+    surrogate, covariance = found.surrogate, found.covariance
+    if covariance is None:
+        raise ValueError("the exact solver always gives a covariance")
+    one = Heads((surrogate,), np.zeros(surrogate.values.shape[1]))
+    error = (answers.outputs - surrogate.predict(counts))[:, target.column]
+    own = replace(surrogate, values=surrogate.values[:, [target.column]],
+                  background_value=surrogate.background_value[[target.column]])  # fmt: skip
+    slopes = readings.output_slopes(Heads((own,), np.zeros(1)), counts.toarray())
+    leverage = _diagonal(covariance, slopes) / max(covariance.noise, np.finfo(float).tiny)
+    left_out = error / np.maximum(1.0 - leverage, 0.05)
+    return one, covariance, left_out, covariance.noise, found.status
+
+
+def _diagonal(spread: Spread, slopes: FloatArray, at_once: int = 256) -> FloatArray:
+    parts = [np.diag(spread.covariance(slopes[at : at + at_once])) for at in range(0, len(slopes), at_once)]
+    return np.concatenate(parts)
+
+
+def _several(
+    tokens: Tokens,
+    answers: Answers,
+    target: Target,
+    units: IntArray,
+    left_out: FloatArray,
+    status: str,
+    seed: int,
+    check: Callable[[], None],
+) -> tuple[Heads, Spread, FloatArray] | None:
+    """Several heads, where they predict what is left out clearly better than one does."""
+    truth = answers.outputs[:, target.column]
+    spread = truth.var()
+    if status == "constant" or len(truth) < _LEAST_ANSWERS or (left_out**2).mean() <= (1 - _ENOUGH) * spread:
+        return None
+    width = int(units.max()) + 1
+    entries = heads.Entries.of(answers.queries, units, width)
+    slopes = None
+    if answers.sloped is not None:
+        bent = heads.Entries.of(answers.sloped, units, width)
+        values = np.zeros(len(bent.column))
+        values[bent.column < width] = answers.slopes
+        slopes = heads.Slopes(bent, values)
+    inverse = tokens.inverse if width == len(tokens) else np.arange(width)
+    found = heads.fit(
+        entries, answers.outputs, inverse, slopes=slopes, column=target.column, seed=seed, check=check
+    )
+    gain = left_out**2 - found.left_out**2
+    if gain.mean() <= _CLEARLY * gain.std() / np.sqrt(len(gain)):
+        return None
+    return found.surrogate, found.spread, found.left_out
+
+
+def _for_target(part: Slalom, target: Target, units: IntArray) -> Slalom:
+    """The one-output SLALOM of the target over the positions, which `units` maps to units."""
+    return Slalom(
+        target.read(part.values[units]),
+        part.importances[units],
+        target.read(part.background_value[None]),
+        part.background_importance,
+    )
+
+
+def _ceiling(one: Heads, target: Target) -> FloatArray | None:
+    return None if one.ceiling is None else one.ceiling[[target.column]]
+
+
+def _at(
+    spread: Spread, units: IntArray, surrogate: Heads, sign: float
+) -> Callable[[FloatArray], FloatArray]:
+    """From slopes over the positions, for the target, to a covariance; positions of one unit move together."""
+    n, width, half = len(units), int(units.max()) + 1, len(surrogate.parts)
+    choose = np.zeros((n + 1, width + 1))
+    choose[np.arange(n), units] = 1.0
+    choose[n, width] = 1.0
+    signs = np.r_[np.ones(half), np.full(half, sign)][:, None]
+
+    def covariance(slopes: FloatArray) -> FloatArray:
+        blocks, rest = np.split(slopes, [2 * half * (n + 1)], axis=1)
+        blocks = (signs * blocks.reshape(len(slopes), 2 * half, n + 1)) @ choose
+        return spread.covariance(np.column_stack([blocks.reshape(len(slopes), -1), rest]))
+
+    return covariance
+
+
+def _near_text(found: Study, answers: Answers, target: Target, answer: float, noise: float) -> Study:
+    """Sets the surrogate right near the whole text, and shows measured removals where there are any.
+
+    A model that one head describes up to noise needs nothing; its answers are then no better than the fit.
+    """
+    keep = np.asarray(answers.queries.counts().toarray() > 0, dtype=float)
+    n = keep.shape[1]
+    rows = np.flatnonzero((keep.sum(axis=1) < n) & (keep.sum(axis=1) >= max(_NEAR * n, 2)))
+    if len(rows) < _LEAST_NEAR:
+        return found
+    told = found.surrogate.predict(np.ones((1, n)))[0, 0]
+    change = target.read(answers.outputs[rows]) - answer
+    error = change - (found.surrogate.predict(keep[rows])[:, 0] - told)
+    measured, removal_variance = _measured(answers, target, answer, noise)
+    if (error**2).mean() <= 4.0 * noise:
+        return replace(found, measured=measured, removal_variance=removal_variance)
+    fitted = near_text.fit(keep[rows], error, answer - told)
+    near, variance = fitted.near, fitted.removal_variance
+    if measured is not None:  # what was measured is predicted exactly
+        alone = replace(found.surrogate, near=None).removal()[:, 0]
+        near = replace(near, own=alone - measured - near.shift)
+        variance = removal_variance
+    return replace(
+        found,
+        surrogate=replace(found.surrogate, near=near),
+        removal_variance=variance,
+        measured=measured,
+        near_left_out=(fitted.left_out, change),
+    )
+
+
+def _measured(
+    answers: Answers, target: Target, answer: float, noise: float
+) -> tuple[FloatArray | None, FloatArray | None]:
+    rows = np.flatnonzero(np.array(answers.kinds) == "removal")
+    if len(rows) == 0:
+        return None, None
+    loss = answer - target.read(answers.outputs[rows])
+    floor = (_ROUNDING * (1.0 + abs(answer))) ** 2
+    return loss, np.full(len(loss), 2.0 * noise + floor)

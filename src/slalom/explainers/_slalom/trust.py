@@ -1,0 +1,96 @@
+"""How far a surrogate can be trusted (maths 3i): every query predicted by a fit that has not seen it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from slalom.explainers._slalom.study import Answers, Study
+from slalom.fit import linear
+from slalom.models.target import Target
+from slalom.tokens import FloatArray, IntArray
+
+_CLASSES = 6
+_LEAST = 8
+"""Queries below which nothing is measured."""
+_DRAWS = 200
+
+
+def fidelity(
+    answers: Answers, found: Study, target: Target, seed: int
+) -> tuple[dict[str, float], list[dict[str, Any]]]:
+    """R² over copies of all sizes, each size (on a log scale) counting alike; and the same by size.
+
+    Beside it the R² of an additive surrogate that was given the same queries, and a 95 % interval (bootstrap).
+    """
+    truth, sizes = target.read(answers.outputs), answers.queries.lengths
+    inner = np.flatnonzero(sizes < answers.queries.size)
+    result = _removals(found) | {"heldout_queries": float(len(inner))}
+    if len(inner) < _LEAST or np.ptp(truth[inner]) == 0:
+        return result, []
+    truth, error = truth[inner], found.left_out[inner]
+    additive = _additive(answers, truth, inner)
+    classes = _classes(sizes[inner], answers.queries.size)
+    weights = _weights(classes, sizes[inner])
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(0, len(truth), (_DRAWS, len(truth)))
+    low, high = np.quantile([_r2(truth[i], error[i], weights[i]) for i in drawn], [0.025, 0.975])
+    mean = np.average(truth, weights=weights)
+    result |= {
+        "r2": _r2(truth, error, weights),
+        "r2_low": float(low),
+        "r2_high": float(high),
+        "linear_r2": _r2(truth, additive, weights),
+        "rmse": float(np.sqrt(np.average(error**2, weights=weights))),
+        "linear_rmse": float(np.sqrt(np.average(additive**2, weights=weights))),
+        "constant_rmse": float(np.sqrt(np.average((truth - mean) ** 2, weights=weights))),
+    }
+    return result, [_one_class(truth, error, additive, sizes[inner], classes == c) for c in np.unique(classes)]
+
+
+def _one_class(
+    truth: FloatArray, error: FloatArray, additive: FloatArray, sizes: IntArray, own: np.ndarray
+) -> dict[str, Any]:
+    flat = np.ones(int(own.sum()))
+    return {
+        "tokens": [int(sizes[own].min()), int(sizes[own].max())],
+        "queries": int(own.sum()),
+        "rmse": float(np.sqrt((error[own] ** 2).mean())),
+        "r2": _r2(truth[own], error[own], flat),
+        "linear_r2": _r2(truth[own], additive[own], flat),
+    }
+
+
+def _classes(sizes: IntArray, n: int) -> IntArray:
+    """(N,) the class of each size; classes are equally wide on a log scale."""
+    edges = np.unique(np.round(np.geomspace(1, n, _CLASSES + 1)).astype(np.int64))
+    return np.searchsorted(edges, sizes, side="right")
+
+
+def _weights(classes: IntArray, sizes: IntArray) -> FloatArray:
+    """Every class counts as wide as it is, whatever was asked of it."""
+    weights = np.empty(len(sizes))
+    for own in (classes == c for c in np.unique(classes)):
+        weights[own] = np.log((sizes[own].max() + 1) / sizes[own].min()) / own.sum()
+    return weights
+
+
+def _r2(truth: FloatArray, error: FloatArray, weights: FloatArray) -> float:
+    spread = np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights)
+    misfit = np.average(error**2, weights=weights)
+    return float(1.0 - misfit / spread) if spread > 0 else float(misfit == 0.0)
+
+
+def _additive(answers: Answers, truth: FloatArray, inner: IntArray) -> FloatArray:
+    """Left-out errors of a ridge regression on the same queries, its ridge by cross-validation."""
+    return linear.left_out(answers.queries[inner].counts(), truth)
+
+
+def _removals(found: Study) -> dict[str, float]:
+    """Squared error of the predicted changes near the whole text, relative to predicting no change."""
+    if found.near_left_out is None:
+        return {}
+    error, change = found.near_left_out
+    nothing = float((change**2).mean())
+    return {"removal_error": float((error**2).mean()) / nothing} if nothing > 0 else {}

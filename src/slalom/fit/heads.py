@@ -1,0 +1,301 @@
+"""Several SLALOMs added up below a ceiling (maths 3h), fitted to outputs and soft-removal gradients (maths 3g).
+
+    y = offset + a·tanh(Σ_h F_h / a),   G_i = ∂y/∂log λ_i = (1 − tanh²) Σ_h α_hi (v_hi − F_h)
+
+Importances and values move together by L-BFGS with a Gaussian prior; copies of a token deviate little from
+each other. The covariance is that of the linearised model, computed in the space of the queries, which are
+fewer than the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg, sparse
+from scipy.optimize import minimize
+
+from slalom.perturb import Perturbations
+from slalom.surrogate import Heads, Slalom
+from slalom.tokens import FloatArray, IntArray
+
+HEADS = 4
+"""More did not predict better (docs/design-study.md)."""
+_STEPS = 150
+_NOISE = 0.3
+"""Standard deviation of what is left unexplained, in units of that of the outputs; of a gradient's entry, 1."""
+_LEAST_NOISE = 1e-12
+_FIRST, _FURTHER = 1.0, 0.45
+"""Prior standard deviation of the values of the first head, and of the others."""
+_DEVIATION = 0.3
+"""Variance of a position around its type, as a share of the type's own."""
+_BACKGROUND = 2.0
+_CEILING = 0.7
+"""Prior standard deviations of a background's importance and of the logarithm of the ceiling."""
+_START = 0.5
+"""Spread of the places from which all heads but the first set out, in units of the prior."""
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """Queries as a list of entries (query, unit), the background at the end of each query."""
+
+    row: IntArray
+    column: IntArray
+    start: IntArray
+    units: int
+
+    @classmethod
+    def of(cls, queries: Perturbations, units: IntArray, n_units: int) -> Entries:
+        """`units` maps positions to units."""
+        ends = queries.offsets[1:]
+        return cls(
+            np.insert(queries.rows, ends, np.arange(len(queries))),
+            np.insert(units[queries.positions], ends, n_units),
+            queries.offsets[:-1] + np.arange(len(queries)),
+            n_units,
+        )
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    def sums(self, entries: FloatArray) -> FloatArray:
+        """(…, N) sums over the entries of each query."""
+        return np.add.reduceat(entries, self.start, axis=-1)
+
+    def collected(self, entries: FloatArray) -> FloatArray:
+        """(H, units + 1) sums of (H, E) over the entries of each unit."""
+        return np.stack([np.bincount(self.column, one, self.units + 1) for one in entries])
+
+    def shares(self, s: FloatArray) -> FloatArray:
+        """(H, E) softmax shares for (H, units + 1) importances."""
+        w = np.exp(s - s.max(axis=1, keepdims=True))[:, self.column]
+        return w / self.sums(w)[:, self.row]
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Soft-removal gradients of one output: a number for every entry of a token."""
+
+    entries: Entries
+    values: FloatArray
+    """(E,) zero at the background's entries."""
+
+    @property
+    def weights(self) -> FloatArray:
+        """(E,) precision of every entry: gradients shrink as copies grow, and so do their errors."""
+        tokens = self.entries.column < self.entries.units
+        return (self.entries.sums(tokens * 1.0)[self.entries.row]) * tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """The posterior of the linearised model: the prior less what the queries have told."""
+
+    prior: sparse.csr_array
+    """L, where L Lᵀ is the prior covariance of the parameters."""
+    told: FloatArray
+    """C⁻¹ J L, where C Cᵀ = J L Lᵀ Jᵀ + noise."""
+
+    def covariance(self, slopes: FloatArray) -> FloatArray:
+        """(m, m) of m readings with these slopes (m, P)."""
+        own = slopes @ self.prior
+        told = self.told @ own.T
+        return own @ own.T - told.T @ told
+
+
+@dataclass(frozen=True, eq=False)
+class HeadsFit:
+    """The fitted surrogate over the units, all outputs, and what is known of one of them."""
+
+    surrogate: Heads
+    spread: Spread
+    left_out: FloatArray
+    """(N,) the error on each query when it is left out of the fit."""
+
+
+def fit(
+    entries: Entries,
+    outputs: FloatArray,
+    inverse: IntArray,
+    *,
+    slopes: Slopes | None = None,
+    column: int = 0,
+    seed: int = 0,
+    check: Callable[[], None] = lambda: None,
+) -> HeadsFit:
+    """Fits all outputs (N, K); `inverse` tells which units are copies of one type.
+
+    Spread and left-out errors are those of the output `column`, which the slopes are of, too.
+    """
+    offset, scale = outputs.mean(axis=0), float(np.sqrt(outputs.var(axis=0).mean()))
+    z = (outputs - offset) / scale
+    shape = (HEADS, entries.units + 1, z.shape[1])
+    centre, prior = _prior(shape, inverse, z)
+    if slopes is not None:
+        slopes = replace(slopes, values=slopes.values / scale)
+
+    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+        check()
+        loss, gradient = _misfit(centre + prior @ theta, shape, entries, z, slopes, column)
+        return loss + 0.5 * float(theta @ theta), prior.T @ gradient + theta
+
+    options = {"maxiter": _STEPS, "maxcor": 20, "ftol": 1e-6, "gtol": 1e-9}
+    start = _start(shape, inverse, np.random.default_rng(seed))
+    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    x = centre + prior @ np.asarray(found.x)
+    told, left_out = _spread(x, shape, entries, z[:, column], prior, column)
+    own = _own(prior, shape, column, scale)
+    return HeadsFit(_surrogate(x, shape, offset, scale), Spread(own, told), scale * left_out)
+
+
+def _prior(shape: tuple[int, int, int], inverse: IntArray, z: FloatArray) -> tuple[FloatArray, sparse.csr_array]:
+    """Centre and factor of the prior: a unit is its type plus a deviation, scaled; the background is alone."""
+    h, u, k = shape
+    member = sparse.csr_array((np.ones(u - 1), (np.arange(u - 1), inverse)))
+    tokens = sparse.hstack([np.sqrt(_DEVIATION) * sparse.eye_array(u - 1), member])
+    s = sparse.block_diag([tokens, [[_BACKGROUND]]])
+    v = [sparse.block_diag([scale * tokens, [[1.0]]]) for scale in [_FIRST] + [_FURTHER] * (h - 1)]
+    values = [sparse.kron(one, sparse.eye_array(k)) for one in v]
+    factor = sparse.block_diag([*[s] * h, *values, _CEILING * sparse.eye_array(k)], format="csr")
+    centre = np.zeros(h * u * (1 + k) + k)
+    centre[-k:] = np.log(1.5 * np.abs(z).max(axis=0))
+    return centre, sparse.csr_array(factor)
+
+
+def _start(shape: tuple[int, int, int], inverse: IntArray, rng: np.random.Generator) -> FloatArray:
+    """All heads but the first set out from random places, or they would stay copies of one head."""
+    h, u, k = shape
+    width = u + int(inverse.max()) + 1
+    s = _START * rng.standard_normal((h, width))
+    v = _START * rng.standard_normal((h, width, k))
+    s[0], v[0] = 0.0, 0.0
+    return np.concatenate([s.ravel(), v.ravel(), np.zeros(k)])
+
+
+def _parts(x: FloatArray, shape: tuple[int, int, int]) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Views of the importances (H, units + 1), values (H, units + 1, K) and log ceilings (K,)."""
+    h, u, k = shape
+    return x[: h * u].reshape(h, u), x[h * u : h * u * (1 + k)].reshape(h, u, k), x[h * u * (1 + k) :]
+
+
+def _misfit(
+    x: FloatArray,
+    shape: tuple[int, int, int],
+    entries: Entries,
+    z: FloatArray,
+    slopes: Slopes | None,
+    column: int,
+) -> tuple[float, FloatArray]:
+    """Half the weighted squares, and their gradient."""
+    s, v, log_a = _parts(x, shape)
+    gradient = np.zeros_like(x)
+    by_s, by_v, by_a = _parts(gradient, shape)
+    shares, loss = entries.shares(s), 0.0
+    for k in range(shape[2]):
+        level, _, moved = _heads(entries, shares, v[:, :, k])
+        told, slope, _ = _link(level, log_a[k])
+        error = told - z[:, k]
+        loss += 0.5 * float(error @ error) / _NOISE**2
+        pull = error / _NOISE**2
+        each = (pull * slope)[entries.row]
+        by_s += entries.collected(each * moved)
+        by_v[:, :, k] += entries.collected(each * shares)
+        by_a[k] += pull @ (told - level * slope)
+    if slopes is not None:
+        k = column
+        loss += _slope_misfit(slopes, s, v[:, :, k], log_a[k], by_s, by_v[:, :, k], by_a[k : k + 1])
+    return loss, gradient
+
+
+def _slope_misfit(
+    slopes: Slopes,
+    s: FloatArray,
+    v: FloatArray,
+    log_a: float,
+    by_s: FloatArray,
+    by_v: FloatArray,
+    by_a: FloatArray,
+) -> float:
+    """The same for soft-removal gradients; adds to the gradients that are handed in."""
+    entries, weights = slopes.entries, slopes.weights
+    shares = entries.shares(s)
+    level, _, moved = _heads(entries, shares, v)
+    told, slope, bend = _link(level, log_a)
+    total = moved.sum(axis=0)
+    error = slope[entries.row] * total - slopes.values
+    pull = weights * error
+    straight = pull * slope[entries.row]
+    curved = entries.sums(pull * total)
+    along = entries.sums(straight * shares) - curved * bend
+    by_v += entries.collected((straight - along[:, entries.row]) * shares)
+    across = entries.sums(straight * moved)
+    by_s += entries.collected(
+        straight * moved - across[:, entries.row] * shares - along[:, entries.row] * moved
+    )
+    by_a += float((-curved * bend * level).sum())
+    return 0.5 * float(pull @ error)
+
+
+def _heads(
+    entries: Entries, shares: FloatArray, v: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(N,) Σ_h F_h, (H, N) F_h, and (H, E) share (v − F_h)."""
+    values = v[:, entries.column]
+    each = entries.sums(shares * values)
+    return each.sum(axis=0), each, shares * (values - each[:, entries.row])
+
+
+def _link(level: FloatArray, log_a: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """a·tanh(F/a), its slope and its second derivative."""
+    a = np.exp(log_a)
+    t = np.tanh(level / a)
+    slope = 1.0 - t**2
+    return a * t, slope, -2.0 * t * slope / a
+
+
+def _spread(
+    x: FloatArray,
+    shape: tuple[int, int, int],
+    entries: Entries,
+    z: FloatArray,
+    prior: sparse.csr_array,
+    column: int,
+) -> tuple[FloatArray, FloatArray]:
+    """C⁻¹ J L of the model linearised in x, and the left-out errors, in units of z."""
+    s, v, log_a = _parts(x, shape)
+    shares = entries.shares(s)
+    level, _, moved = _heads(entries, shares, v[:, :, column])
+    told, slope, _ = _link(level, log_a[column])
+    (h, u, k), n = shape, len(z)
+    places = np.arange(h)[:, None] * u + entries.column
+    data = [(slope[entries.row] * part).ravel() for part in (moved, shares)]
+    columns = [places.ravel(), (h * u + places * k + column).ravel(), np.full(n, len(x) - k + column)]
+    rows = np.r_[np.tile(entries.row, 2 * h), np.arange(n)]
+    jacobian = (np.concatenate([*data, told - level * slope]), (rows, np.concatenate(columns)))
+    seen = sparse.csr_array(sparse.csr_array(jacobian, shape=(n, len(x))) @ prior)
+    gram = (seen @ seen.T).toarray()
+    inverse = linalg.inv(gram + _NOISE**2 * np.eye(n), check_finite=False)
+    left_out = (z - told) / (_NOISE**2 * np.diag(inverse))
+    noise = max(float((left_out**2).mean()), _LEAST_NOISE)
+    triangle = linalg.cholesky(gram + noise * np.eye(n), lower=True, check_finite=False)
+    return linalg.solve_triangular(triangle, seen.toarray(), lower=True, check_finite=False), left_out
+
+
+def _own(prior: sparse.csr_array, shape: tuple[int, int, int], column: int, scale: float) -> sparse.csr_array:
+    """The prior of one output's parameters, its values in units of the output."""
+    h, u, k = shape
+    values = h * u + np.arange(h * u) * k + column
+    factor = np.r_[np.ones(h * u), np.full(h * u, scale), 1.0]
+    rows = np.r_[np.arange(h * u), values, h * u * (1 + k) + column]
+    return sparse.csr_array(prior[rows].multiply(factor[:, None]))
+
+
+def _surrogate(x: FloatArray, shape: tuple[int, int, int], offset: FloatArray, scale: float) -> Heads:
+    s, v, log_a = _parts(x, shape)
+    parts = tuple(
+        Slalom(scale * values[:-1], own[:-1], scale * values[-1], float(own[-1]))
+        for own, values in zip(s, v, strict=True)
+    )
+    return Heads(parts, offset, scale * np.exp(log_a))
