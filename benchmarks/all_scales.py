@@ -23,10 +23,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import warnings
+
 import numpy as np
 import pandas
 
 import slalom
+import slalom.errors
 from slalom.evaluate.deletion import deletion
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
@@ -52,6 +55,7 @@ BEFORE: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     arguments = parse()
+    warnings.simplefilter("ignore", slalom.errors.SlalomWarning)
     if arguments.command == "table":
         arguments.out.write_text(table([json.loads(path.read_text()) for path in arguments.rows]))
         return
@@ -154,12 +158,15 @@ def measured(
     said, left, answer = score(copies), score(near), float(target.score(ask.whole()[None])[0])
     rows = []
     for name, options in methods.items():
-        start = time.perf_counter()
+        start = time.process_time()
         found = explainer(text, target=target.index, **options)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         row = {"method": name, "tokens": n, "read": found.cost.tokens, "queries": found.cost.queries}
         row |= {"seconds": seconds, "model_seconds": found.cost.model_seconds}
         row["deletion"] = deletion(ask, found)
+        if "shapley" in found.scores:
+            row["shapley"] = deletion(ask, found, score="shapley")
+        row["heads"] = found.settings.get("heads")
         row["no_change"] = float(((left - answer) ** 2).sum())
         row |= predictions(found, copies, said, near, left - answer)
         row |= {f"told_{key}": found.fidelity.get(key) for key in ("r2", "r2_low", "r2_high", "linear_r2")}

@@ -10,7 +10,7 @@ fewer than the parameters.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import linalg, sparse
@@ -20,14 +20,16 @@ from slalom.perturb import Perturbations
 from slalom.surrogate import Heads, Slalom
 from slalom.tokens import FloatArray, IntArray
 
-HEADS = 4
-"""More did not predict better (docs/design-study.md)."""
-_STEPS = 150
+HEADS = 6
+"""Fewer predict less well, more take longer (docs/design-study.md)."""
+_STEPS = 100
 _NOISE = 0.3
 """Standard deviation of what is left unexplained, in units of that of the outputs; of a gradient's entry, 1."""
 _LEAST_NOISE = 1e-12
-_FIRST, _FURTHER = 1.0, 0.45
+_FIRST, _FURTHER = 2.0, 0.7
 """Prior standard deviation of the values of the first head, and of the others."""
+_ROOM = 1.2
+"""The ceiling, in units of the largest distance from the middle of the outputs' range, before the fit."""
 _DEVIATION = 0.3
 """Variance of a position around its type, as a share of the type's own."""
 _BACKGROUND = 2.0
@@ -60,6 +62,12 @@ class Entries:
     def __len__(self) -> int:
         return len(self.start)
 
+    def tail(self, count: int) -> Entries:
+        """The last queries, which have `count` entries."""
+        at = len(self.column) - count
+        first = int(self.row[at])
+        return Entries(self.row[at:] - first, self.column[at:], self.start[first:] - at, self.units)
+
     def sums(self, entries: FloatArray) -> FloatArray:
         """(…, N) sums over the entries of each query."""
         return np.add.reduceat(entries, self.start, axis=-1)
@@ -72,21 +80,6 @@ class Entries:
         """(H, E) softmax shares for (H, units + 1) importances."""
         w = np.exp(s - s.max(axis=1, keepdims=True))[:, self.column]
         return w / self.sums(w)[:, self.row]
-
-
-@dataclass(frozen=True, eq=False)
-class Slopes:
-    """Soft-removal gradients of one output: a number for every entry of a token."""
-
-    entries: Entries
-    values: FloatArray
-    """(E,) zero at the background's entries."""
-
-    @property
-    def weights(self) -> FloatArray:
-        """(E,) precision of every entry: gradients shrink as copies grow, and so do their errors."""
-        tokens = self.entries.column < self.entries.units
-        return (self.entries.sums(tokens * 1.0)[self.entries.row]) * tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,28 +113,30 @@ def fit(
     outputs: FloatArray,
     inverse: IntArray,
     *,
-    slopes: Slopes | None = None,
+    slopes: FloatArray | None = None,
     column: int = 0,
     seed: int = 0,
     check: Callable[[], None] = lambda: None,
 ) -> HeadsFit:
     """Fits all outputs (N, K); `inverse` tells which units are copies of one type.
 
-    Spread and left-out errors are those of the output `column`, which the slopes are of, too.
+    `slopes` are soft-removal gradients of the last queries: a number for each of their last entries, zero at the
+    background's. They, spread and left-out errors are those of the output `column`.
     """
-    offset, scale = outputs.mean(axis=0), float(np.sqrt(outputs.var(axis=0).mean()))
+    # a saturated model has its mean near one end of its range, and needs room towards the other
+    offset = (outputs.max(axis=0) + outputs.min(axis=0)) / 2
+    scale = float(np.sqrt(outputs.var(axis=0).mean()))
     z = (outputs - offset) / scale
     shape = (HEADS, entries.units + 1, z.shape[1])
     centre, prior = _prior(shape, inverse, z)
-    if slopes is not None:
-        slopes = replace(slopes, values=slopes.values / scale)
+    bent = np.zeros(0) if slopes is None else slopes / scale
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         check()
-        loss, gradient = _misfit(centre + prior @ theta, shape, entries, z, slopes, column)
+        loss, gradient = _misfit(centre + prior @ theta, shape, entries, z, bent, column)
         return loss + 0.5 * float(theta @ theta), prior.T @ gradient + theta
 
-    options = {"maxiter": _STEPS, "maxcor": 20, "ftol": 1e-6, "gtol": 1e-9}
+    options = {"maxiter": _STEPS, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-9}
     start = _start(shape, inverse, np.random.default_rng(seed))
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     x = centre + prior @ np.asarray(found.x)
@@ -156,11 +151,13 @@ def _prior(shape: tuple[int, int, int], inverse: IntArray, z: FloatArray) -> tup
     member = sparse.csr_array((np.ones(u - 1), (np.arange(u - 1), inverse)))
     tokens = sparse.hstack([np.sqrt(_DEVIATION) * sparse.eye_array(u - 1), member])
     s = sparse.block_diag([tokens, [[_BACKGROUND]]])
-    v = [sparse.block_diag([scale * tokens, [[1.0]]]) for scale in [_FIRST] + [_FURTHER] * (h - 1)]
-    values = [sparse.kron(one, sparse.eye_array(k)) for one in v]
-    factor = sparse.block_diag([*[s] * h, *values, _CEILING * sparse.eye_array(k)], format="csr")
+    v = [sparse.block_diag([scale * tokens, [[scale]]]) for scale in [_FIRST] + [_FURTHER] * (h - 1)]
+    each = [sparse.kron(one, sparse.eye_array(k)) for one in v]
+    factor = sparse.block_diag([*[s] * h, *each, _CEILING * sparse.eye_array(k)], format="csr")
     centre = np.zeros(h * u * (1 + k) + k)
-    centre[-k:] = np.log(1.5 * np.abs(z).max(axis=0))
+    _, values, ceiling = _parts(centre, shape)
+    ceiling[:] = np.log(_ROOM * np.maximum(np.abs(z).max(axis=0), 1e-9))
+    values[0] = np.exp(ceiling) * np.arctanh(z.mean(axis=0) / np.exp(ceiling))
     return centre, sparse.csr_array(factor)
 
 
@@ -185,7 +182,7 @@ def _misfit(
     shape: tuple[int, int, int],
     entries: Entries,
     z: FloatArray,
-    slopes: Slopes | None,
+    slopes: FloatArray,
     column: int,
 ) -> tuple[float, FloatArray]:
     """Half the weighted squares, and their gradient."""
@@ -195,47 +192,50 @@ def _misfit(
     shares, loss = entries.shares(s), 0.0
     for k in range(shape[2]):
         level, _, moved = _heads(entries, shares, v[:, :, k])
-        told, slope, _ = _link(level, log_a[k])
+        told, slope, bend = _link(level, log_a[k])
         error = told - z[:, k]
         loss += 0.5 * float(error @ error) / _NOISE**2
         pull = error / _NOISE**2
         each = (pull * slope)[entries.row]
-        by_s += entries.collected(each * moved)
-        by_v[:, :, k] += entries.collected(each * shares)
+        to_s, to_v = each * moved, each * shares
         by_a[k] += pull @ (told - level * slope)
-    if slopes is not None:
-        k = column
-        loss += _slope_misfit(slopes, s, v[:, :, k], log_a[k], by_s, by_v[:, :, k], by_a[k : k + 1])
+        if k == column and len(slopes):
+            tail = entries.tail(len(slopes))
+            lost, more_s, more_v, more_a = _slope_misfit(
+                tail, slopes, shares[:, -len(slopes) :], moved[:, -len(slopes) :],
+                *(part[-len(tail) :] for part in (level, slope, bend)),
+            )  # fmt: skip
+            to_s[:, -len(slopes) :] += more_s
+            to_v[:, -len(slopes) :] += more_v
+            by_a[k] += more_a
+            loss += lost
+        by_s += entries.collected(to_s)
+        by_v[:, :, k] += entries.collected(to_v)
     return loss, gradient
 
 
 def _slope_misfit(
-    slopes: Slopes,
-    s: FloatArray,
-    v: FloatArray,
-    log_a: float,
-    by_s: FloatArray,
-    by_v: FloatArray,
-    by_a: FloatArray,
-) -> float:
-    """The same for soft-removal gradients; adds to the gradients that are handed in."""
-    entries, weights = slopes.entries, slopes.weights
-    shares = entries.shares(s)
-    level, _, moved = _heads(entries, shares, v)
-    told, slope, bend = _link(level, log_a)
+    entries: Entries,
+    slopes: FloatArray,
+    shares: FloatArray,
+    moved: FloatArray,
+    level: FloatArray,
+    slope: FloatArray,
+    bend: FloatArray,
+) -> tuple[float, FloatArray, FloatArray, float]:
+    """The same for soft-removal gradients: loss, and what it adds by entry to the gradients."""
+    row, tokens = entries.row, entries.column < entries.units
+    # gradients shrink as copies grow, and so do their errors
+    weights = entries.sums(tokens * 1.0)[row] * tokens
     total = moved.sum(axis=0)
-    error = slope[entries.row] * total - slopes.values
+    error = slope[row] * total - slopes
     pull = weights * error
-    straight = pull * slope[entries.row]
-    curved = entries.sums(pull * total)
-    along = entries.sums(straight * shares) - curved * bend
-    by_v += entries.collected((straight - along[:, entries.row]) * shares)
-    across = entries.sums(straight * moved)
-    by_s += entries.collected(
-        straight * moved - across[:, entries.row] * shares - along[:, entries.row] * moved
-    )
-    by_a += float((-curved * bend * level).sum())
-    return 0.5 * float(pull @ error)
+    straight = pull * slope[row]
+    curved = entries.sums(pull * total) * bend
+    along = (entries.sums(straight * shares) - curved)[:, row]
+    across = entries.sums(straight * moved)[:, row]
+    to_s = straight * moved - across * shares - along * moved
+    return 0.5 * float(pull @ error), to_s, (straight - along) * shares, -float(curved @ level)
 
 
 def _heads(

@@ -46,31 +46,38 @@ class Answers:
     queries: Perturbations = field(default_factory=lambda: whole(0)[:0])
     outputs: FloatArray = field(default_factory=lambda: np.zeros((0, 1)))
     """(N, C) the signal."""
-    sloped: Perturbations | None = None
+    sloped: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    """The queries whose gradients were asked, in their order …"""
     slopes: FloatArray = field(default_factory=lambda: np.zeros(0))
-    """One number for each position of `sloped`, of the target's column."""
+    """… and one number for each of their positions, of the target's column."""
 
     def with_portion(self, ask: Ask, target: Target, portion: Portion, gradients: bool) -> Answers:
         """Asks a portion, and adds the answers; gradients are asked of long copies and of the whole text."""
         plain = [part for part in portion if not (gradients and part[0] == "long")]
         queries = join([queries for _, queries in plain])
-        kinds = [kind for kind, part in plain for _ in range(len(part))]
-        outputs, sloped, slopes = [target.signal(ask(queries))], self.sloped, self.slopes
+        kinds = [*self.kinds, *(kind for kind, part in plain for _ in range(len(part)))]
+        outputs, sloped, slopes = target.signal(ask(queries)), self.sloped, self.slopes
         if gradients and (long := [part for kind, part in portion if kind == "long"]):
-            bent = join([*long, whole(len(ask.tokens))] if self.sloped is None else long)
+            bent = join([*long, whole(len(ask.tokens))] if len(sloped) == 0 else long)
             logits, found = ask.gradients(bent, target.weights)
-            queries, kinds = join([queries, bent]), [*kinds, *["long"] * len(bent)]
-            outputs.append(target.signal(logits))
-            sloped = bent if sloped is None else join([sloped, bent])
+            sloped = np.r_[sloped, np.arange(len(bent)) + len(kinds)]
+            kinds += ["long"] * len(bent)
+            queries = join([queries, bent])
+            outputs = np.concatenate([outputs, target.signal(logits)])
             slopes = np.concatenate([slopes, found])
-        before = [self.outputs] if len(self.kinds) else []
-        return Answers(
-            (*self.kinds, *kinds),
-            join([self.queries, queries]) if len(self.kinds) else queries,
-            np.concatenate([*before, *outputs]),
-            sloped,
-            slopes,
-        )
+        if len(self.kinds):
+            queries, outputs = join([self.queries, queries]), np.concatenate([self.outputs, outputs])
+        return Answers(tuple(kinds), queries, outputs, sloped, slopes)
+
+    @property
+    def sloped_last(self) -> IntArray:
+        """The order of the queries with those whose gradients are known behind the others."""
+        return np.r_[np.setdiff1d(np.arange(len(self.kinds)), self.sloped), self.sloped]
+
+    @property
+    def slope_ends(self) -> IntArray:
+        """Where in `slopes` each query ends."""
+        return np.cumsum(self.queries.lengths[self.sloped])
 
     @property
     def design(self) -> dict[str, int]:
@@ -167,17 +174,14 @@ def _several(
     if status == "constant" or len(truth) < _LEAST_ANSWERS or (left_out**2).mean() <= (1 - _ENOUGH) * spread:
         return None
     width = int(units.max()) + 1
-    entries = heads.Entries.of(answers.queries, units, width)
-    slopes = None
-    if answers.sloped is not None:
-        bent = heads.Entries.of(answers.sloped, units, width)
-        values = np.zeros(len(bent.column))
-        values[bent.column < width] = answers.slopes
-        slopes = heads.Slopes(bent, values)
+    order = answers.sloped_last
+    entries = heads.Entries.of(answers.queries[order], units, width)
+    slopes = np.insert(answers.slopes, answers.slope_ends, 0.0)
     inverse = tokens.inverse if width == len(tokens) else np.arange(width)
     found = heads.fit(
-        entries, answers.outputs, inverse, slopes=slopes, column=target.column, seed=seed, check=check
+        entries, answers.outputs[order], inverse, slopes=slopes, column=target.column, seed=seed, check=check
     )
+    found = replace(found, left_out=found.left_out[np.argsort(order)])
     gain = left_out**2 - found.left_out**2
     if gain.mean() <= _CLEARLY * gain.std() / np.sqrt(len(gain)):
         return None
