@@ -22,7 +22,7 @@ from slalom.tokens import FloatArray, IntArray
 
 HEADS = 6
 """Fewer predict less well, more take longer (docs/design-study.md)."""
-_STEPS = 100
+_STEPS = 120
 _NOISE = 0.3
 """Standard deviation of what is left unexplained, in units of that of the outputs; of a gradient's entry, 1."""
 _LEAST_NOISE = 1e-12
@@ -35,6 +35,10 @@ _DEVIATION = 0.3
 _BACKGROUND = 2.0
 _CEILING = 0.7
 """Prior standard deviations of a background's importance and of the logarithm of the ceiling."""
+_LEAST_FREE = 0.2
+"""Of an error that is left when its query is fitted, at least: the steps end before the last digits."""
+_SAMPLED = 8
+"""Gradients of a query that stand for all of them where the spread is computed."""
 _START = 0.5
 """Spread of the places from which all heads but the first set out, in units of the prior."""
 
@@ -137,10 +141,11 @@ def fit(
         return loss + 0.5 * float(theta @ theta), prior.T @ gradient + theta
 
     options = {"maxiter": _STEPS, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-9}
-    start = _start(shape, inverse, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    start = _start(shape, inverse, rng)
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     x = centre + prior @ np.asarray(found.x)
-    told, left_out = _spread(x, shape, entries, z[:, column], prior, column)
+    told, left_out = _spread(x, shape, entries, z[:, column], bent, prior, column, rng)
     own = _own(prior, shape, column, scale)
     return HeadsFit(_surrogate(x, shape, offset, scale), Spread(own, told), scale * left_out)
 
@@ -260,27 +265,77 @@ def _spread(
     shape: tuple[int, int, int],
     entries: Entries,
     z: FloatArray,
+    slopes: FloatArray,
     prior: sparse.csr_array,
     column: int,
+    rng: np.random.Generator,
 ) -> tuple[FloatArray, FloatArray]:
-    """C⁻¹ J L of the model linearised in x, and the left-out errors, in units of z."""
+    """C⁻¹ J L of the model linearised in x, and the errors on left-out outputs, in units of z."""
     s, v, log_a = _parts(x, shape)
     shares = entries.shares(s)
     level, _, moved = _heads(entries, shares, v[:, :, column])
-    told, slope, _ = _link(level, log_a[column])
-    (h, u, k), n = shape, len(z)
-    places = np.arange(h)[:, None] * u + entries.column
-    data = [(slope[entries.row] * part).ravel() for part in (moved, shares)]
-    columns = [places.ravel(), (h * u + places * k + column).ravel(), np.full(n, len(x) - k + column)]
-    rows = np.r_[np.tile(entries.row, 2 * h), np.arange(n)]
-    jacobian = (np.concatenate([*data, told - level * slope]), (rows, np.concatenate(columns)))
-    seen = sparse.csr_array(sparse.csr_array(jacobian, shape=(n, len(x))) @ prior)
-    gram = (seen @ seen.T).toarray()
-    inverse = linalg.inv(gram + _NOISE**2 * np.eye(n), check_finite=False)
-    left_out = (z - told) / (_NOISE**2 * np.diag(inverse))
+    told, slope, bend = _link(level, log_a[column])
+    n, last = len(z), told - level * slope
+    seen = [_jacobian(entries, slope[entries.row] * moved, slope[entries.row] * shares, last, shape, column)]
+    if len(slopes):
+        tail = entries.tail(len(slopes))
+        parts = (shares[:, -len(slopes) :], moved[:, -len(slopes) :])
+        seen.append(_slope_jacobian(tail, *parts, *(p[-len(tail) :] for p in (level, slope, bend)), shape, column, rng))
+    known = sparse.csr_array(sparse.vstack(seen, format="csr") @ prior)
+    gram = (known @ known.T).toarray()
+    inverse = linalg.inv(gram + _NOISE**2 * np.eye(len(gram)), check_finite=False)
+    left_out = (z - told) / np.maximum(_NOISE**2 * np.diag(inverse)[:n], _LEAST_FREE)
     noise = max(float((left_out**2).mean()), _LEAST_NOISE)
-    triangle = linalg.cholesky(gram + noise * np.eye(n), lower=True, check_finite=False)
-    return linalg.solve_triangular(triangle, seen.toarray(), lower=True, check_finite=False), left_out
+    triangle = linalg.cholesky(gram + noise * np.eye(len(gram)), lower=True, check_finite=False)
+    return linalg.solve_triangular(triangle, known.toarray(), lower=True, check_finite=False), left_out
+
+
+def _jacobian(
+    entries: Entries,
+    by_s: FloatArray,
+    by_v: FloatArray,
+    by_a: FloatArray,
+    shape: tuple[int, int, int],
+    column: int,
+) -> sparse.csr_array:
+    """(N, P) from slopes by entry (H, E) and by query (N,)."""
+    (h, u, k), n = shape, len(by_a)
+    places = np.arange(h)[:, None] * u + entries.column
+    size = h * u * (1 + k) + k
+    columns = [places.ravel(), (h * u + places * k + column).ravel(), np.full(n, size - k + column)]
+    rows = np.r_[np.tile(entries.row, 2 * h), np.arange(n)]
+    data = np.concatenate([by_s.ravel(), by_v.ravel(), by_a])
+    return sparse.csr_array((data, (rows, np.concatenate(columns))), shape=(n, size))
+
+
+def _slope_jacobian(
+    entries: Entries,
+    shares: FloatArray,
+    moved: FloatArray,
+    level: FloatArray,
+    slope: FloatArray,
+    bend: FloatArray,
+    shape: tuple[int, int, int],
+    column: int,
+    rng: np.random.Generator,
+) -> sparse.csr_array:
+    """Of a few gradients of each query, which stand for all of them, scaled to the noise of an output."""
+    total, ends = moved.sum(axis=0), np.append(entries.start[1:], len(entries.column)) - 1
+    found = []
+    for q, (start, end) in enumerate(zip(entries.start, ends, strict=True)):
+        size = end - start
+        for at in rng.permutation(size)[:_SAMPLED] + start:
+            own = slice(start, end + 1)
+            straight = slope[q] * shares[:, at] - bend[q] * total[at]
+            by_s = -slope[q] * moved[:, [at]] * shares[:, own] - straight[:, None] * moved[:, own]
+            by_v = -straight[:, None] * shares[:, own]
+            by_s[:, at - start] += slope[q] * moved[:, at]
+            by_v[:, at - start] += slope[q] * shares[:, at]
+            one = Entries(np.zeros(size + 1, np.int64), entries.column[own], np.zeros(1, np.int64), entries.units)
+            by_a = np.array([-bend[q] * level[q] * total[at]])
+            weight = _NOISE * size / np.sqrt(min(size, _SAMPLED))
+            found.append(weight * _jacobian(one, by_s, by_v, by_a, shape, column))
+    return sparse.csr_array(sparse.vstack(found, format="csr"))
 
 
 def _own(prior: sparse.csr_array, shape: tuple[int, int, int], column: int, scale: float) -> sparse.csr_array:

@@ -47,7 +47,7 @@ class Pace:
 
 PACES: Mapping[Effort, Pace] = {
     "fast": Pace(first=2, last=2, certainty=0.0, r2=0.0, measured=0),
-    "balanced": Pace(first=3, last=6, certainty=0.85, r2=0.88, measured=50),
+    "balanced": Pace(first=3, last=8, certainty=0.85, r2=0.88, measured=50),
     "faithful": Pace(first=8, last=16, certainty=0.92, r2=0.95, measured=128),
 }
 

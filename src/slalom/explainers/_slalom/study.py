@@ -23,7 +23,7 @@ _ENOUGH = 0.98
 """Where one head predicts as much of left-out answers, more heads are not tried."""
 _LEAST_ANSWERS = 24
 """Fewer answers cannot tell one head from several."""
-_CLEARLY = 1.0
+_CLEARLY = 0.5
 """Several heads must be better by this many standard errors of the difference."""
 _NEAR = 0.7
 """The share of the text from which a copy belongs to its neighbourhood."""
