@@ -19,11 +19,10 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import warnings
 
 import numpy as np
 import pandas
@@ -77,7 +76,9 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run")
     run.add_argument("--model", required=True)
@@ -178,7 +179,9 @@ def predictions(found: Any, copies: Any, said: Any, near: Any, change: Any) -> d
     """What the explanation predicts; a method without a surrogate adds its scores up, best shift and gain."""
     if found.surrogate is not None:
         told = found.surrogate.predict(copies.astype(float))[:, 0]
-        moved = found.surrogate.predict(near.astype(float)) - found.surrogate.predict(np.ones((1, near.shape[1])))
+        moved = found.surrogate.predict(near.astype(float)) - found.surrogate.predict(
+            np.ones((1, near.shape[1]))
+        )
         moved = moved[:, 0]
     else:
         scores = found.score()

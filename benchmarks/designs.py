@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 import pandas
+from slalom.explainers._answers import Answered, Answers
+from slalom.explainers._scales import fit
 
 import core
 import slalom
 from slalom import designs
 from slalom.evaluate.deletion import deletion
 from slalom.evaluate.removals import removals
-from slalom.explainers._answers import Answered, Answers
-from slalom.explainers._scales import fit
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.perturb import join

@@ -87,7 +87,9 @@ def explain(
 
 def _differentiated(ask: Ask, gradients: Literal["auto", True, False]) -> bool:
     if gradients is True and ask.differentiable is not None:
-        raise InputError(f"gradients=True, but this model has no soft-removal gradients: {ask.differentiable}")
+        raise InputError(
+            f"gradients=True, but this model has no soft-removal gradients: {ask.differentiable}"
+        )
     return gradients is not False and ask.differentiable is None
 
 
@@ -153,7 +155,9 @@ def _read(tokens: Tokens, found: Study, gamma: float) -> tuple[dict[str, FloatAr
     variances["removal"] = found.removal_variance
     if found.removal_variance is None:
         whole = readings.output_slopes(surrogate, np.ones((1, n)))
-        variances["removal"] = np.diag(found.spread(whole - readings.output_slopes(surrogate, 1.0 - np.eye(n))))
+        variances["removal"] = np.diag(
+            found.spread(whole - readings.output_slopes(surrogate, 1.0 - np.eye(n)))
+        )
     return scores, {name: readings.root(each) for name, each in variances.items()}
 
 
@@ -168,7 +172,9 @@ def _stopped(outcome: Outcome, effort: Effort, budget: int | Literal["auto"]) ->
 
 def _notes(found: Study, removal: FloatArray) -> tuple[str, ...]:
     if found.status == "constant" and np.abs(removal).max() > 1e-9:
-        return ("The model gives the same answer to every copy of the text; only removals tell tokens apart.",)
+        return (
+            "The model gives the same answer to every copy of the text; only removals tell tokens apart.",
+        )
     if found.status == "constant":
         return ("The model gives the same answer to every query: no token makes a difference.",)
     if found.status != "converged":

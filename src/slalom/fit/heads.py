@@ -150,7 +150,9 @@ def fit(
     return HeadsFit(_surrogate(x, shape, offset, scale), Spread(own, told), scale * left_out)
 
 
-def _prior(shape: tuple[int, int, int], inverse: IntArray, z: FloatArray) -> tuple[FloatArray, sparse.csr_array]:
+def _prior(
+    shape: tuple[int, int, int], inverse: IntArray, z: FloatArray
+) -> tuple[FloatArray, sparse.csr_array]:
     """Centre and factor of the prior: a unit is its type plus a deviation, scaled; the background is alone."""
     h, u, k = shape
     member = sparse.csr_array((np.ones(u - 1), (np.arange(u - 1), inverse)))
@@ -243,9 +245,7 @@ def _slope_misfit(
     return 0.5 * float(pull @ error), to_s, (straight - along) * shares, -float(curved @ level)
 
 
-def _heads(
-    entries: Entries, shares: FloatArray, v: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _heads(entries: Entries, shares: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(N,) Σ_h F_h, (H, N) F_h, and (H, E) share (v − F_h)."""
     values = v[:, entries.column]
     each = entries.sums(shares * values)
@@ -280,7 +280,11 @@ def _spread(
     if len(slopes):
         tail = entries.tail(len(slopes))
         parts = (shares[:, -len(slopes) :], moved[:, -len(slopes) :])
-        seen.append(_slope_jacobian(tail, *parts, *(p[-len(tail) :] for p in (level, slope, bend)), shape, column, rng))
+        seen.append(
+            _slope_jacobian(
+                tail, *parts, *(p[-len(tail) :] for p in (level, slope, bend)), shape, column, rng
+            )
+        )
     known = sparse.csr_array(sparse.vstack(seen, format="csr") @ prior)
     gram = (known @ known.T).toarray()
     inverse = linalg.inv(gram + _NOISE**2 * np.eye(len(gram)), check_finite=False)
@@ -331,7 +335,9 @@ def _slope_jacobian(
             by_v = -straight[:, None] * shares[:, own]
             by_s[:, at - start] += slope[q] * moved[:, at]
             by_v[:, at - start] += slope[q] * shares[:, at]
-            one = Entries(np.zeros(size + 1, np.int64), entries.column[own], np.zeros(1, np.int64), entries.units)
+            one = Entries(
+                np.zeros(size + 1, np.int64), entries.column[own], np.zeros(1, np.int64), entries.units
+            )
             by_a = np.array([-bend[q] * level[q] * total[at]])
             weight = _NOISE * size / np.sqrt(min(size, _SAMPLED))
             found.append(weight * _jacobian(one, by_s, by_v, by_a, shape, column))

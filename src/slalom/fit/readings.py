@@ -50,7 +50,10 @@ def importance_slopes(surrogate: Heads, centre: FloatArray) -> FloatArray:
     n = len(surrogate)
     shares = np.stack([part.shares(np.arange(n))[0] for part in surrogate.parts])
     own = shares / shares.sum(axis=0)
-    by_s = [np.diag(part) - (len(own) > 1) * np.outer(part, alpha) for part, alpha in zip(own, shares, strict=True)]
+    by_s = [
+        np.diag(part) - (len(own) > 1) * np.outer(part, alpha)
+        for part, alpha in zip(own, shares, strict=True)
+    ]
     centred = [np.column_stack([part - centre @ part, np.zeros(n)]) for part in by_s]
     rest = np.zeros((n, len(own) * (n + 1) + (surrogate.ceiling is not None)))
     return np.hstack([*centred, rest])

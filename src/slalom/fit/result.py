@@ -10,6 +10,7 @@ import numpy as np
 from slalom.surrogate import Additive, Slalom
 from slalom.tokens import FloatArray
 
+
 @dataclass(frozen=True, eq=False)
 class Covariance:
     """Of the parameters of one output of a SLALOM: importances and values of the U units, the background last."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
@@ -202,9 +202,7 @@ def _ceiling(one: Heads, target: Target) -> FloatArray | None:
     return None if one.ceiling is None else one.ceiling[[target.column]]
 
 
-def _at(
-    spread: Spread, units: IntArray, surrogate: Heads, sign: float
-) -> Callable[[FloatArray], FloatArray]:
+def _at(spread: Spread, units: IntArray, surrogate: Heads, sign: float) -> Callable[[FloatArray], FloatArray]:
     """From slopes over the positions, for the target, to a covariance; positions of one unit move together."""
     n, width, half = len(units), int(units.max()) + 1, len(surrogate.parts)
     choose = np.zeros((n + 1, width + 1))

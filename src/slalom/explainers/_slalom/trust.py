@@ -46,7 +46,9 @@ def fidelity(
         "linear_rmse": float(np.sqrt(np.average(additive**2, weights=weights))),
         "constant_rmse": float(np.sqrt(np.average((truth - mean) ** 2, weights=weights))),
     }
-    return result, [_one_class(truth, error, additive, sizes[inner], classes == c) for c in np.unique(classes)]
+    return result, [
+        _one_class(truth, error, additive, sizes[inner], classes == c) for c in np.unique(classes)
+    ]
 
 
 def _one_class(
