@@ -54,7 +54,7 @@ def explain(
     """The value and importance of every token, with standard errors and fidelity on left-out queries."""
     if budget != "auto" and budget < _LEAST_BUDGET:
         raise InputError(f"'slalom' needs at least {_LEAST_BUDGET} queries; the budget is {budget}")
-    differentiated = _differentiated(ask, gradients) and length is None
+    differentiated = length is None and _differentiated(ask, target, gradients)
     plan = portions(ask.tokens, effort, budget, seed, gradients=differentiated, length=length)
     outcome = _study(ask, target, plan, effort, granularity, seed, differentiated)
     answers, found = outcome.answers, outcome.found
@@ -85,12 +85,15 @@ def explain(
     )
 
 
-def _differentiated(ask: Ask, gradients: Literal["auto", True, False]) -> bool:
+def _differentiated(ask: Ask, target: Target, gradients: Literal["auto", True, False]) -> bool:
+    """Whether to ask for gradients; of more than two labels, each would need backward passes of its own."""
     if gradients is True and ask.differentiable is not None:
         raise InputError(
             f"gradients=True, but this model has no soft-removal gradients: {ask.differentiable}"
         )
-    return gradients is not False and ask.differentiable is None
+    if gradients == "auto":
+        return target.activation == "softmax" and len(target.labels) == 2 and ask.differentiable is None
+    return gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +126,11 @@ def _study(
     answers = Answers().with_portion(ask, target, next(plan), gradients)
     while True:
         with one_thread():
-            found = study(ask.tokens, answers, target, answer, granularity, seed, ask.check)
+            known = answers.distinct()
+            found = study(ask.tokens, known, target, answer, granularity, seed, ask.check)
             covariance = found.spread(readings.share_slopes(found.surrogate))
             certainty = readings.order_certainty(found.surrogate.shares()[:, 0], covariance)
-            outcome = Outcome(answers, found, *fidelity(answers, found, target, seed), certainty)
+            outcome = Outcome(answers, found, *fidelity(known, found, target, seed), certainty)
         portion = None if outcome.enough(effort) else next(plan, None)
         if portion is None:
             return outcome

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from slalom import designs
-from slalom.perturb import Perturbations
+from slalom.perturb import Perturbations, join, whole
 from slalom.tokens import Tokens
 
 Effort = Literal["fast", "balanced", "faithful"]
@@ -68,7 +68,7 @@ def portions(
     rng = np.random.default_rng(seed)
     pace, n = PACES[effort], len(tokens)
     if budget != "auto":
-        yield _within(tokens, effort, budget - 1, rng, length)
+        yield _within(tokens, effort, budget - 1, rng, gradients, length)
         return
     first: Portion = [] if length else _opening(tokens, effort, rng)
     yield first + _portion(tokens, pace.first, rng, gradients, length)
@@ -93,15 +93,17 @@ def _portion(tokens: Tokens, size: int, rng: Rng, gradients: bool, length: int |
     if length:
         return [("short", designs.picked(n, 2 * short, min(length, n), rng))]
     long = size * _LONG * (1 if gradients else _BACKWARD)
-    return _copies(n, short, long if n > 2 * _LEAST_SHORT else 0, rng)
+    return _copies(n, short, long if n > _LONGEST_SHORT else 0, rng, gradients)
 
 
-def _copies(n: int, short: int, long: int, rng: Rng) -> Portion:
+def _copies(n: int, short: int, long: int, rng: Rng, gradients: bool) -> Portion:
+    """Short and long copies; the whole text is one of the long ones where gradients are asked of them."""
     top = max(n - 1, 1)
     most = min(_LONGEST_SHORT, top) if long else top
     drawn: Portion = [("short", designs.all_scales(n, short, min(2, top), most, rng))]
     if long:
-        drawn.append(("long", designs.all_scales(n, long, min(_LONGEST_SHORT // 2, top), top, rng)))
+        copies = designs.all_scales(n, long - gradients, min(_LONGEST_SHORT // 2, top), top, rng)
+        drawn.append(("long", join([copies, whole(n)]) if gradients else copies))
     return drawn
 
 
@@ -109,7 +111,9 @@ def _near(n: int, count: int, rng: Rng) -> Perturbations:
     return designs.near_text(n, count, min(_MOST_GONE, max(n // 4, 1)), rng)
 
 
-def _within(tokens: Tokens, effort: Effort, room: int, rng: Rng, length: int | None) -> Portion:
+def _within(
+    tokens: Tokens, effort: Effort, room: int, rng: Rng, gradients: bool, length: int | None
+) -> Portion:
     """At most `room` queries, shared out as an automatic budget does it."""
     n, room = len(tokens), max(room, 1)
     if length:
@@ -120,6 +124,6 @@ def _within(tokens: Tokens, effort: Effort, room: int, rng: Rng, length: int | N
         return [("short", designs.all_scales(n, room, 1, min(3, max(n - 1, 1)), rng))]
     room -= asked
     near = room // 10 if n > PACES[effort].measured and _NEAR[effort] else 0
-    long = (room - near) // 7 if n > 2 * _LEAST_SHORT else 0
+    long = (room - near) // 7 if n > _LONGEST_SHORT else 0
     extra: Portion = [("near", _near(n, near, rng))] if near else []
-    return opening + _copies(n, room - near - long, long, rng) + extra
+    return opening + _copies(n, room - near - long, long, rng, gradients) + extra

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
@@ -58,7 +59,7 @@ class Answers:
         kinds = [*self.kinds, *(kind for kind, part in plain for _ in range(len(part)))]
         outputs, sloped, slopes = target.signal(ask(queries)), self.sloped, self.slopes
         if gradients and (long := [part for kind, part in portion if kind == "long"]):
-            bent = join([*long, whole(len(ask.tokens))] if len(sloped) == 0 else long)
+            bent = join(long)
             logits, found = ask.gradients(bent, target.weights)
             sloped = np.r_[sloped, np.arange(len(bent)) + len(kinds)]
             kinds += ["long"] * len(bent)
@@ -68,6 +69,24 @@ class Answers:
         if len(self.kinds):
             queries, outputs = join([self.queries, queries]), np.concatenate([self.outputs, outputs])
         return Answers(tuple(kinds), queries, outputs, sloped, slopes)
+
+    def distinct(self) -> Answers:
+        """The same without twins: a query that is left out must not stay in as its own twin."""
+        positions, offsets = self.queries.positions, self.queries.offsets
+        keys = [positions[a:b].tobytes() for a, b in pairwise(offsets)]
+        last = {key: row for row, key in enumerate(keys)}  # gradients are asked last
+        rows = np.array(sorted(last.values()))
+        places = np.full(len(keys), -1)
+        places[rows] = np.arange(len(rows))
+        kept = places[self.sloped] >= 0
+        own = np.repeat(kept, self.queries.lengths[self.sloped])
+        return Answers(
+            tuple(self.kinds[row] for row in rows),
+            self.queries[rows],
+            self.outputs[rows],
+            places[self.sloped][kept],
+            self.slopes[own],
+        )
 
     @property
     def sloped_last(self) -> IntArray:
@@ -231,7 +250,7 @@ def _near_text(found: Study, answers: Answers, target: Target, answer: float, no
     told = found.surrogate.predict(np.ones((1, n)))[0, 0]
     change = target.read(answers.outputs[rows]) - answer
     error = change - (found.surrogate.predict(keep[rows])[:, 0] - told)
-    measured, removal_variance = _measured(answers, target, answer, noise)
+    measured, removal_variance = _measured(keep, target.read(answers.outputs), answer, noise)
     if (error**2).mean() <= 4.0 * noise:
         return replace(found, measured=measured, removal_variance=removal_variance)
     fitted = near_text.fit(keep[rows], error, answer - told)
@@ -250,11 +269,12 @@ def _near_text(found: Study, answers: Answers, target: Target, answer: float, no
 
 
 def _measured(
-    answers: Answers, target: Target, answer: float, noise: float
+    keep: FloatArray, told: FloatArray, answer: float, noise: float
 ) -> tuple[FloatArray | None, FloatArray | None]:
-    rows = np.flatnonzero(np.array(answers.kinds) == "removal")
-    if len(rows) == 0:
+    """What the model loses without each token, and its variance, where all of them were asked."""
+    rows = np.flatnonzero(keep.sum(axis=1) == keep.shape[1] - 1)
+    loss = np.full(keep.shape[1], np.nan)
+    loss[keep[rows].argmin(axis=1)] = answer - told[rows]
+    if np.isnan(loss).any():
         return None, None
-    loss = answer - target.read(answers.outputs[rows])
-    floor = (_ROUNDING * (1.0 + abs(answer))) ** 2
-    return loss, np.full(len(loss), 2.0 * noise + floor)
+    return loss, np.full(len(loss), 2.0 * noise + (_ROUNDING * (1.0 + abs(answer))) ** 2)
