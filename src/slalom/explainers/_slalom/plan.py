@@ -121,7 +121,7 @@ def _within(
     opening = _opening(tokens, effort, rng)
     asked = sum(len(queries) for _, queries in opening)
     if room < 2 * asked:  # too few to begin with; small copies see every token soonest
-        return [("short", designs.all_scales(n, room, 1, min(3, max(n - 1, 1)), rng))]
+        return [("short", designs.picked(n, room, min(3, max(n - 1, 1)), rng))]
     room -= asked
     near = room // 10 if n > PACES[effort].measured and _NEAR[effort] else 0
     long = (room - near) // 7 if n > _LONGEST_SHORT else 0
