@@ -1,17 +1,15 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
+from planted_heads import differences, from_vector, planted, vector
 
 from slalom.fit import readings
-from slalom.surrogate import Slalom
+from slalom.fit.result import Covariance
+from slalom.surrogate import Heads, Slalom
 
-
-def model(n: int = 6, seed: int = 0, background: float = 0.2) -> Slalom:
-    rng = np.random.default_rng(seed)
-    return Slalom(rng.normal(size=n), rng.normal(size=n), rng.normal(size=1), background)
+N = 6
+FAMILY = pytest.mark.parametrize(("parts", "ceiling"), [(1, None), (1, 1.5), (3, None), (3, 2.0)])
 
 
 def covariance(size: int, seed: int = 0, spread: float = 1.0) -> np.ndarray:
@@ -19,84 +17,101 @@ def covariance(size: int, seed: int = 0, spread: float = 1.0) -> np.ndarray:
     return root @ root.T
 
 
-def vector(surrogate: Slalom) -> np.ndarray:
-    """(importances, background's, values, background's)"""
-    s0, v0 = surrogate.background_importance, surrogate.background_value[0]
-    return np.r_[surrogate.importances, s0, surrogate.values[:, 0], v0]
-
-
-def from_vector(theta: np.ndarray) -> Slalom:
-    n = len(theta) // 2 - 1
-    return Slalom(theta[n + 1 : 2 * n + 1], theta[:n], theta[-1:], float(theta[n]))
-
-
-def jacobian(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray, h: float = 1e-6) -> np.ndarray:
-    steps = h * np.eye(len(at))
-    return np.stack([(function(at + e) - function(at - e)) / (2 * h) for e in steps], axis=1)
-
-
 def test_scores_are_the_surrogates_own():
-    surrogate = model()
+    surrogate = planted(N).parts[0]
     scores = readings.scores(surrogate)
     assert list(scores) == ["value", "importance", "linear", "removal", "shapley"]
-    whole = surrogate.output(np.arange(6))[0]
-    for i in range(6):
-        rest = np.delete(np.arange(6), i)
+    whole = surrogate.output(np.arange(N))[0]
+    for i in range(N):
+        rest = np.delete(np.arange(N), i)
         assert scores["removal"][i] == pytest.approx(whole - surrogate.output(rest)[0], abs=1e-12)
-    share = surrogate.shares(np.arange(6))[1]
+    share = surrogate.shares(np.arange(N))[1]
     assert scores["linear"].sum() + share * surrogate.background_value[0] == pytest.approx(whole)
     empty = surrogate.background_value[0]
     assert scores["shapley"].sum() == pytest.approx(whole - empty, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_linear_covariance_is_the_delta_method(seed: int):
-    surrogate = model(seed=seed)
-    cov = covariance(14, seed)
-    slopes = jacobian(lambda theta: from_vector(theta).linear(np.arange(6))[:, 0], vector(surrogate))
-    np.testing.assert_allclose(
-        readings.linear_covariance(surrogate, cov), slopes @ cov @ slopes.T, rtol=1e-5, atol=1e-7
-    )
+@FAMILY
+def test_output_slopes_are_derivatives(parts: int, ceiling: float | None):
+    surrogate = planted(N, parts, ceiling)
+    counts = np.random.default_rng(1).integers(0, 3, size=(8, N)).astype(float)
+    slopes = differences(lambda theta: from_vector(theta, parts).predict(counts)[:, 0], vector(surrogate))
+    np.testing.assert_allclose(readings.output_slopes(surrogate, counts), slopes, atol=1e-8)
+    alone = differences(lambda theta: from_vector(theta, parts).alone()[:, 0], vector(surrogate))
+    np.testing.assert_allclose(readings.output_slopes(surrogate, np.eye(N)), alone, atol=1e-8)
 
 
-def test_without_background_its_uncertainty_does_not_matter():
-    surrogate = model(background=-np.inf)
-    cov = covariance(14)
-    without = cov.copy()
-    for row in (6, 13):
-        without[row], without[:, row] = 0.0, 0.0
-    np.testing.assert_allclose(
-        readings.linear_covariance(surrogate, cov), readings.linear_covariance(surrogate, without)
-    )
+@FAMILY
+def test_importance_slopes_are_derivatives(parts: int, ceiling: float | None):
+    surrogate = planted(N, parts, ceiling, seed=1)
+    centre = np.array([0.3, 0.1, 0.1, 0.2, 0.2, 0.1])
+
+    def importances(theta: np.ndarray) -> np.ndarray:
+        weights = from_vector(theta, parts).log_weights()
+        return weights - centre @ weights
+
+    slopes = differences(importances, vector(surrogate))
+    np.testing.assert_allclose(readings.importance_slopes(surrogate, centre), slopes, atol=1e-8)
 
 
-def test_standard_errors_are_roots_of_the_diagonal():
-    surrogate, cov = model(), covariance(14)
-    errors = readings.standard_errors(surrogate, cov)
-    np.testing.assert_allclose(errors["importance"], np.sqrt(np.diag(cov)[:6]))
-    np.testing.assert_allclose(errors["value"], np.sqrt(np.diag(cov)[7:13]))
-    np.testing.assert_allclose(errors["linear"], np.sqrt(np.diag(readings.linear_covariance(surrogate, cov))))
+@FAMILY
+def test_share_slopes_are_derivatives(parts: int, ceiling: float | None):
+    surrogate = planted(N, parts, ceiling, seed=2)
+    slopes = differences(lambda theta: from_vector(theta, parts).shares()[:, 0], vector(surrogate))
+    np.testing.assert_allclose(readings.share_slopes(surrogate), slopes, atol=1e-8)
 
 
-@pytest.mark.parametrize("background", [0.2, -np.inf])
-def test_removal_error_is_the_delta_method(background: float):
-    """Removals are linear in the values, so the delta method is exact."""
-    surrogate = model(background=background)
-    cov = covariance(7)
-
-    def removal(values: np.ndarray) -> np.ndarray:
-        changed = Slalom(values[:-1], surrogate.importances, values[-1:], background)
-        return changed.removal(np.arange(6))[:, 0]
-
-    slopes = jacobian(removal, np.append(surrogate.values[:, 0], surrogate.background_value))
-    np.testing.assert_allclose(
-        readings.removal_error(surrogate, cov), np.sqrt(np.diag(slopes @ cov @ slopes.T)), rtol=1e-6
-    )
+def test_share_slopes_of_a_text_without_a_level():
+    """Σ_h F_h = 0: nothing is saturated, and nothing is divided by it."""
+    level = Slalom(np.zeros(3), np.array([0.0, 0.3, -0.2]))
+    slopes = readings.share_slopes(Heads((level,), np.zeros(1), np.ones(1)))
+    np.testing.assert_allclose(slopes[:, :-1], readings.share_slopes(Heads((level,), np.zeros(1))))
+    np.testing.assert_array_equal(slopes[:, -1], 0.0)
 
 
-def test_removal_error_of_a_token_that_outweighs_all_others():
-    surrogate = Slalom(np.array([1.0, -1.0]), np.array([400.0, 0.0]))
-    assert np.isfinite(readings.removal_error(surrogate, np.eye(3))).all()
+def test_without_background_its_slopes_are_zero():
+    part = Slalom(np.array([1.0, -1.0, 0.5]), np.array([0.0, 0.3, -0.2]))
+    surrogate = Heads((part,), np.zeros(1))
+    for slopes in (readings.share_slopes(surrogate), readings.output_slopes(surrogate, np.ones((1, 3)))):
+        np.testing.assert_allclose(slopes[:, [3, 7]], 0.0, atol=1e-300)
+
+
+@pytest.mark.parametrize("background", [0.4, -np.inf])
+def test_one_part_without_ceiling_reads_as_the_papers(background: float):
+    rng = np.random.default_rng(3)
+    part = Slalom(rng.normal(size=N), rng.normal(size=N), rng.normal(size=1), background)
+    surrogate, text = Heads((part,), np.zeros(1)), np.arange(N)
+    np.testing.assert_allclose(surrogate.shares(), part.linear(text))
+    np.testing.assert_allclose(surrogate.removal(), part.removal(text), atol=1e-12)
+    np.testing.assert_allclose(surrogate.shapley(), part.shapley(text))
+    np.testing.assert_array_equal(surrogate.log_weights(), part.importances)
+    if background == -np.inf:
+        np.testing.assert_allclose(surrogate.alone(), part.values)
+
+
+@FAMILY
+def test_readings_of_several_parts_add_up(parts: int, ceiling: float | None):
+    """Shares and the backgrounds' make the output, Shapley values what it gains over them alone."""
+    surrogate, text = planted(N, parts, ceiling, seed=4), np.arange(N)
+    output = surrogate.predict(np.ones((1, N)))[0] - surrogate.offset
+    rest = sum(part.shares(text)[1] * part.background_value for part in surrogate.parts)
+    empty = sum(part.background_value for part in surrogate.parts)
+    np.testing.assert_allclose(surrogate.shares().sum(axis=0) + surrogate.scale() * rest, output)
+    np.testing.assert_allclose(surrogate.shapley().sum(axis=0) + surrogate.scale() * empty, output)
+    for i, lost in enumerate(surrogate.removal()):
+        without = surrogate.predict(np.delete(np.eye(N), i, axis=0).sum(axis=0)[None])[0]
+        np.testing.assert_allclose(lost, output + surrogate.offset - without)
+
+
+def test_the_covariance_of_named_blocks_is_that_of_the_whole_matrix():
+    whole = covariance(14)
+    named = Covariance(whole[:7, :7], whole[:7, 7:], whole[7:, 7:], 0.1)
+    slopes = np.random.default_rng(0).normal(size=(5, 14))
+    np.testing.assert_allclose(named.covariance(slopes), slopes @ whole @ slopes.T)
+
+
+def test_rounding_below_zero_is_no_error():
+    np.testing.assert_array_equal(readings.root(np.array([4.0, -1e-18])), [2.0, 0.0])
 
 
 def test_order_certainty_is_what_chance_says():

@@ -1,4 +1,4 @@
-"""Several SLALOMs added up below a ceiling (maths 3h), fitted to outputs and soft-removal gradients (maths 3g).
+"""Several SLALOMs added up below a ceiling (maths 3h), fitted to outputs and gradients (maths 3g).
 
     y = offset + a·tanh(Σ_h F_h / a),   G_i = ∂y/∂log λ_i = (1 − tanh²) Σ_h α_hi (v_hi − F_h)
 
@@ -24,7 +24,7 @@ HEADS = 6
 """Fewer predict less well, more take longer (docs/design-study.md)."""
 _STEPS = 120
 _NOISE = 0.3
-"""Standard deviation of what is left unexplained, in units of that of the outputs; of a gradient's entry, 1."""
+"""Standard deviation of what is left unexplained, in units of the outputs'; of a gradient's entry, 1."""
 _LEAST_NOISE = 1e-12
 _FIRST, _FURTHER = 2.0, 0.7
 """Prior standard deviation of the values of the first head, and of the others."""
@@ -124,7 +124,7 @@ def fit(
 ) -> HeadsFit:
     """Fits all outputs (N, K); `inverse` tells which units are copies of one type.
 
-    `slopes` are soft-removal gradients of the last queries: a number for each of their last entries, zero at the
+    `slopes` are soft-removal gradients of the last queries: a number for each of their entries, zero at the
     background's. They, spread and left-out errors are those of the output `column`.
     """
     # a saturated model has its mean near one end of its range, and needs room towards the other
@@ -153,7 +153,7 @@ def fit(
 def _prior(
     shape: tuple[int, int, int], inverse: IntArray, z: FloatArray
 ) -> tuple[FloatArray, sparse.csr_array]:
-    """Centre and factor of the prior: a unit is its type plus a deviation, scaled; the background is alone."""
+    """Centre and factor of the prior: a unit is its type plus a deviation; the background is alone."""
     h, u, k = shape
     member = sparse.csr_array((np.ones(u - 1), (np.arange(u - 1), inverse)))
     tokens = sparse.hstack([np.sqrt(_DEVIATION) * sparse.eye_array(u - 1), member])

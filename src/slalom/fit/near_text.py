@@ -1,6 +1,6 @@
 """What a surrogate of all scales misses near the whole text (maths 3l): a Gaussian process over removals.
 
-The error of the predicted change when the tokens R go is modelled as T(first of R) + Σ_{i∈R} b_i + noise. T is
+The error of the predicted change when the tokens R go is taken for T(first of R) + Σ_{i∈R} b_i + noise. T is
 what it does that all later tokens move by one place, a random walk that ends in zero behind the last token;
 b_i is what the loss of token i does beyond the surrogate's change. The three variances are those of the
 largest marginal likelihood; with none of them there is nothing to set right.
@@ -59,7 +59,7 @@ def fit(keep: FloatArray, errors: FloatArray, gap: float) -> NearFit:
     )
 
 
-_RATIOS = [each for each in product(_WALKS, _OWNS, _NOISES)]
+_RATIOS = list(product(_WALKS, _OWNS, _NOISES))
 
 
 def _evidence(

@@ -1,10 +1,12 @@
 """What a fitted SLALOM says about one text, with standard errors by the delta method (maths 2, 3c, 3h).
 
-Slopes are by (importances, values, log of the ceiling) of one output: heads one after the other, each with its
-units and the background last; without a ceiling the last column is missing.
+Slopes are by (importances, values, log of the ceiling) of one output: heads one after the other, units and
+the background last in each; without a ceiling the last column is missing.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -47,16 +49,15 @@ def output_slopes(surrogate: Heads, counts: FloatArray) -> FloatArray:
 
 def importance_slopes(surrogate: Heads, centre: FloatArray) -> FloatArray:
     """(n, P) of the importances; `centre` (n,) are the weights of their mean, which is fixed."""
-    n = len(surrogate)
-    shares = np.stack([part.shares(np.arange(n))[0] for part in surrogate.parts])
-    own = shares / shares.sum(axis=0)
-    by_s = [
-        np.diag(part) - (len(own) > 1) * np.outer(part, alpha)
-        for part, alpha in zip(own, shares, strict=True)
-    ]
-    centred = [np.column_stack([part - centre @ part, np.zeros(n)]) for part in by_s]
-    rest = np.zeros((n, len(own) * (n + 1) + (surrogate.ceiling is not None)))
-    return np.hstack([*centred, rest])
+    n, unit = len(surrogate), np.eye(len(surrogate), len(surrogate) + 1)
+    alphas = np.stack([np.append(*part.shares(np.arange(n))) for part in surrogate.parts])
+    if len(alphas) == 1:  # then they are parameters themselves
+        by_s = unit
+    else:
+        own = alphas[:, :n] / alphas[:, :n].sum(axis=0)
+        by_s = np.hstack([part[:, None] * (unit - alpha) for part, alpha in zip(own, alphas, strict=True)])
+    rest = np.zeros((n, alphas.size + (surrogate.ceiling is not None)))
+    return np.hstack([by_s - centre @ by_s, rest])
 
 
 def share_slopes(surrogate: Heads) -> FloatArray:
@@ -67,8 +68,14 @@ def share_slopes(surrogate: Heads) -> FloatArray:
         shares, rest = part.shares(np.arange(n))
         by_s.append((shares * part.values[:, 0])[:, None] * (unit - np.append(shares, rest)))
         by_v.append(shares[:, None] * unit)
-    slopes = surrogate.scale() * np.hstack(by_s + by_v)
-    return slopes if surrogate.ceiling is None else np.column_stack([slopes, np.zeros(n)])
+    slopes = np.hstack(by_s + by_v)
+    if surrogate.ceiling is None:
+        return slopes
+    # below a ceiling they are scaled by y / Σ_h F_h, which moves, too
+    text, linear, scale = np.ones((1, n)), replace(surrogate, ceiling=None, near=None), surrogate.scale()
+    level = float((linear.predict(text) - linear.offset)[0, 0])
+    moved = output_slopes(surrogate, text) - scale * np.append(output_slopes(linear, text), 0.0)
+    return scale * np.column_stack([slopes, np.zeros(n)]) + linear.shares() * moved / (level or 1.0)
 
 
 def order_certainty(scores: FloatArray, covariance: FloatArray) -> float:

@@ -13,7 +13,7 @@ from slalom.tokens import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """Of the parameters of one output of a SLALOM: importances and values of the U units, the background last."""
+    """Of the parameters of one output: importances and values of the U units, the background last."""
 
     importances: FloatArray
     """(U + 1, U + 1)"""

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from planted_heads import planted
+
+from slalom import designs
+from slalom.fit import near_text
+from slalom.surrogate import REACH, NearText
+
+N = 20
+
+
+def copies(count: int, seed: int, most: int = 5) -> np.ndarray:
+    """Without 1 … most tokens each."""
+    return designs.near_text(N, count, most, np.random.default_rng(seed)).counts().toarray()
+
+
+def effects(near: NearText, keep: np.ndarray) -> np.ndarray:
+    """What the correction says of the changes, before it fades."""
+    gone = 1.0 - keep
+    return near.shift[np.argmax(gone > 0, axis=1)] + gone @ near.own
+
+
+def truth(seed: int, walk: float = 1.0, own: float = 0.5) -> NearText:
+    """A walk that ends in zero behind the last token, and effects of single tokens."""
+    rng = np.random.default_rng(seed)
+    steps = walk * rng.normal(size=N) / np.sqrt(N)
+    return NearText(0.0, np.cumsum(steps[::-1])[::-1], own * rng.normal(size=N))
+
+
+@pytest.mark.parametrize(("walk", "own"), [(1.0, 0.5), (2.0, 0.0), (0.0, 0.5)])
+def test_planted_effects_are_recovered(walk: float, own: float):
+    model, keep = truth(0, walk, own), copies(150, 1)
+    noise = 0.05 * np.random.default_rng(2).normal(size=150)
+    found = near_text.fit(keep, effects(model, keep) + noise, 0.3)
+    fresh = copies(200, 3)
+    want = effects(model, fresh)
+    assert ((effects(found.near, fresh) - want) ** 2).mean() < 0.05 * (want**2).mean()
+    single = effects(found.near, 1.0 - np.eye(N)) - effects(model, 1.0 - np.eye(N))
+    assert (np.abs(single) < 2.5 * np.sqrt(found.removal_variance)).mean() >= 0.9
+    assert np.sqrt(found.removal_variance).max() < 0.2
+    assert found.near.gap == 0.3
+
+
+def test_shift_and_own_are_told_apart():
+    """Copies that lack several tokens tell what goes with the first of them from what each of them does."""
+    model, keep = truth(4, 2.0, 0.5), copies(400, 5, most=8)
+    found = near_text.fit(keep, effects(model, keep) + 0.01 * np.random.default_rng(0).normal(size=400), 0.0)
+    assert np.corrcoef(found.near.own, model.own)[0, 1] > 0.95
+    assert np.corrcoef(found.near.shift, model.shift)[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_is_not_set_right(seed: int):
+    noise = np.random.default_rng(seed).normal(size=200)
+    found = near_text.fit(copies(200, seed), noise, 0.0)
+    assert (effects(found.near, copies(200, seed + 9)) ** 2).mean() < 0.1
+    assert 0.7 < found.removal_variance.min() <= found.removal_variance.max() < 1.4
+    assert (found.left_out**2).mean() == pytest.approx(1.0, abs=0.25)
+
+
+def test_no_errors_need_no_correction():
+    found = near_text.fit(copies(30, 0), np.zeros(30), 0.0)
+    np.testing.assert_array_equal(found.near.correction(copies(5, 1)), 0.0)
+
+
+@pytest.mark.parametrize("ratio", [(1.0, 0.1, 0.1), (0.0, 0.3, 1.0), (0.3, 0.0, 0.02)])
+def test_left_out_errors_are_those_of_refits(ratio: tuple[float, ...], monkeypatch: pytest.MonkeyPatch):
+    """At fixed variances."""
+    monkeypatch.setattr(near_text, "_RATIOS", [ratio])
+    model, keep = truth(6), copies(25, 7)
+    errors = effects(model, keep) + 0.3 * np.random.default_rng(8).normal(size=25)
+    found = near_text.fit(keep, errors, 0.0)
+    for i in range(25):
+        rest = np.delete(np.arange(25), i)
+        without = near_text.fit(keep[rest], errors[rest], 0.0).near
+        assert found.left_out[i] == pytest.approx(errors[i] - effects(without, keep[[i]])[0], abs=1e-9)
+
+
+def test_the_variance_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch):
+    """Of b + T + noise given the errors, by the covariance of all of them at once."""
+    walk, own, noise = ratio = (1.0, 0.3, 0.1)
+    monkeypatch.setattr(near_text, "_RATIOS", [ratio])
+    keep = copies(25, 7)
+    errors = np.random.default_rng(1).normal(size=25)
+    gone = np.vstack([1.0 - keep, np.eye(N)])
+    first = np.argmax(gone > 0, axis=1)
+    joint = walk * (N - np.maximum.outer(first, first)) / N + own * gone @ gone.T + noise * np.eye(25 + N)
+    given, seen = joint[25:, :25], np.linalg.inv(joint[:25, :25])
+    scale = errors @ seen @ errors / 25
+    expected = scale * np.diag(joint[25:, 25:] - given @ seen @ given.T)
+    np.testing.assert_allclose(near_text.fit(keep, errors, 0.0).removal_variance, expected, rtol=1e-9)
+
+
+def test_the_surrogate_is_exact_at_the_whole_text_and_itself_far_from_it():
+    plain, near = planted(N, 2, 1.5), replace(truth(0), gap=0.7)
+    surrogate = replace(plain, near=near)
+
+    def added(keep: np.ndarray) -> np.ndarray:
+        return (surrogate.predict(keep) - plain.predict(keep))[:, 0]
+
+    assert added(np.ones((1, N)))[0] == pytest.approx(0.7)
+    single = 1.0 - np.eye(N)
+    np.testing.assert_allclose(added(single), 0.7 + effects(near, single))
+    gone = np.arange(N - 1, 0, -1)
+    tail = np.tril(np.ones((N, N)))[:-1]  # so many of the last tokens are gone
+    fade = np.clip((REACH * N - gone) / (REACH * N - 1), 0.0, 1.0)
+    np.testing.assert_allclose(added(tail), fade * (0.7 + effects(near, tail)), atol=1e-12)
+    np.testing.assert_array_equal(added(tail)[: N // 2], 0.0)
+    np.testing.assert_array_equal(surrogate.alone(), plain.alone())
+    np.testing.assert_allclose(surrogate.removal(), plain.removal() - effects(near, single)[:, None])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_short_texts_have_a_neighbourhood(n: int):
+    near = NearText(0.7, np.zeros(n), np.full(n, 0.1))
+    assert near.correction(np.ones((1, n)))[0] == pytest.approx(0.7)
+    assert np.isfinite(near.correction(1.0 - np.eye(n))).all()
