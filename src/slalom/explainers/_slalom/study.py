@@ -26,6 +26,8 @@ _LEAST_ANSWERS = 24
 """Fewer answers cannot tell one head from several."""
 _CLEARLY = 0.5
 """Several heads must be better by this many standard errors of the difference."""
+_FAINT = 12.0
+"""A background that is lighter than a token by this much, on the scale of importances, is none."""
 _NEAR = 0.7
 """The share of the text from which a copy belongs to its neighbourhood."""
 _LEAST_NEAR = 4
@@ -160,6 +162,8 @@ def _one_head(
     group = exact.Group(counts, answers.outputs)
     found = exact.fit([group], ties, background=bool(background), column=target.column, check=check)
     surrogate, covariance = found.surrogate, found.covariance
+    if surrogate.background_importance < surrogate.importances.mean() - _FAINT:
+        surrogate = replace(surrogate, background_importance=-np.inf)
     if covariance is None:
         raise ValueError("the exact solver always gives a covariance")
     one = Heads((surrogate,), np.zeros(surrogate.values.shape[1]))
