@@ -16,13 +16,12 @@ Rng = np.random.Generator
 
 RANDOM: dict[str, Callable[[int, Rng], Perturbations]] = {
     "short": lambda n, rng: designs.short(np.arange(n), n, 30, (1, 2, 3), rng),
-    "spans": lambda n, rng: designs.spans(n, 30, 8, rng),
-    "scattered": lambda n, rng: designs.scattered(n, 30, 12, rng),
-    "blocks": lambda n, rng: designs.blocks(n, 5, 6, rng),
+    "all_scales": lambda n, rng: designs.all_scales(n, 30, 1, max(n - 1, 1), rng),
+    "near_text": lambda n, rng: designs.near_text(n, 30, 10, rng),
     "deletions": lambda n, rng: designs.deletions(n, 30, 5, rng),
     "subsets": lambda n, rng: designs.subsets(n, 30, rng),
 }
-IN_ORDER = ("spans", "scattered", "blocks", "deletions", "subsets")
+IN_ORDER = ("all_scales", "near_text", "deletions", "subsets")
 
 
 def rows_of(queries: Perturbations) -> list[list[int]]:
@@ -35,7 +34,7 @@ def left_out(queries: Perturbations) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", RANDOM)
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 9, 40])
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 9, 40, 300])
 def test_every_design_asks_about_tokens_of_the_text(name: str, n: int):
     queries = RANDOM[name](n, np.random.default_rng(n))
     assert queries.size == n
@@ -59,7 +58,7 @@ def test_the_seed_decides(name: str):
     assert first != other
 
 
-@pytest.mark.parametrize("name", ["short", "spans", "scattered", "deletions"])
+@pytest.mark.parametrize("name", ["short", "all_scales", "near_text", "deletions"])
 def test_one_token(name: str):
     queries = RANDOM[name](1, np.random.default_rng(0))
     assert set(queries.positions.tolist()) == {0}
@@ -112,60 +111,61 @@ def test_short_lengths_are_all_drawn():
     assert times[3] == 0
 
 
-@EXAMPLES
-@given(st.integers(1, 40), st.integers(2, 10), SEEDS)
-def test_spans_are_stretches(n: int, longest: int, seed: int):
-    queries = designs.spans(n, 25, longest, np.random.default_rng(seed))
-    assert len(queries) == 25
-    for row in rows_of(queries):
-        assert row == list(range(row[0], row[0] + len(row)))
-        assert min(2, n) <= len(row) <= min(longest, n)
+SIZES = pytest.mark.parametrize("n", [1, 2, 3, 7, 300])
 
 
-def test_spans_reach_both_ends():
-    rows = rows_of(designs.spans(6, 400, 3, np.random.default_rng(0)))
-    assert {tuple(row) for row in rows} == {tuple(range(a, a + k)) for k in (2, 3) for a in range(7 - k)}
+@SIZES
+def test_copies_of_all_scales_have_all_sizes(n: int):
+    """Log-uniform: as many of 1 as of 2 … 3 and of 4 … 7 tokens, already in few copies."""
+    top = max(n - 1, 1)
+    lengths = designs.all_scales(n, 120, 1, top, np.random.default_rng(n)).lengths
+    assert (len(lengths), lengths.min()) == (120, 1)
+    assert 0.95 * top <= lengths.max() <= top
+    sizes = np.arange(1, top + 1)
+    share = np.log((sizes + 1) / sizes) / np.log(top + 1)
+    gap = np.cumsum(np.bincount(lengths, minlength=top + 1)[1:]) / 120 - np.cumsum(share)
+    assert np.abs(gap).max() <= 1.0 / 120 + 1e-9
 
 
-@EXAMPLES
-@given(st.integers(2, 60), st.integers(4, 40), SEEDS)
-def test_scattered_sizes(n: int, longest: int, seed: int):
-    queries = designs.scattered(n, 40, longest, np.random.default_rng(seed))
-    assert len(queries) == 40
-    assert queries.lengths.min() >= min(4, n - 1)
-    assert queries.lengths.max() <= min(longest, n - 1)
+@SIZES
+def test_every_third_copy_is_a_stretch(n: int):
+    queries = designs.all_scales(n, 90, 1, max(n - 1, 1), np.random.default_rng(0))
+    assert all(row == list(range(row[0], row[-1] + 1)) for row in rows_of(queries)[2::3])
 
 
-def test_scattered_sizes_are_log_uniform():
-    """As many queries of 4 … 7 tokens as of 8 … 15 and of 16 … 31."""
-    lengths = designs.scattered(100, 6000, 31, np.random.default_rng(0)).lengths
-    octaves = np.bincount(np.log2(lengths).astype(int))[2:]
-    np.testing.assert_allclose(octaves, 2000, rtol=0.06)
+@SIZES
+def test_all_scales_use_every_token_alike(n: int):
+    rows = rows_of(designs.all_scales(n, 300, 1, max(n - 1, 1), np.random.default_rng(1)))
+    chosen = [row for at, row in enumerate(rows) if at % 3 != 2]
+    times = np.bincount(np.concatenate(chosen), minlength=n)
+    assert times.max() <= 1.2 * times.mean() + 1
+    assert times.min() >= 0.8 * times.mean() - 1
+
+
+@pytest.mark.parametrize(("shortest", "longest"), [(2, 32), (16, 299), (5, 5), (4, 1000)])
+def test_scales_have_bounds(shortest: int, longest: int):
+    lengths = designs.all_scales(300, 60, shortest, longest, np.random.default_rng(2)).lengths
+    assert lengths.min() == shortest
+    assert min(longest, 300) * 0.9 <= lengths.max() <= longest
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, 300])
+def test_near_text_leaves_little_out(n: int):
+    """The first token to go is spread evenly, and all numbers of tokens are left out."""
+    most = min(10, n - 1)
+    out = left_out(designs.near_text(n, 200, 10, np.random.default_rng(n)))
+    assert (out.sum(axis=1).min(), out.sum(axis=1).max()) == (1, most)
+    first = np.bincount(np.argmax(out, axis=1) * min(n, 10) // n, minlength=min(n, 10))
+    np.testing.assert_allclose(first, 200 / min(n, 10), atol=2 + 200 / n)
+
+
+def test_a_single_token_cannot_be_left_out():
+    assert rows_of(designs.near_text(1, 3, 5, np.random.default_rng(0))) == [[0]] * 3
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])
 def test_leave_one_out(n: int):
     assert rows_of(designs.leave_one_out(n)) == [[j for j in range(n) if j != i] for i in range(n)]
-
-
-@EXAMPLES
-@given(st.integers(2, 40), st.integers(1, 8), st.integers(1, 4), SEEDS)
-def test_every_pass_of_blocks_leaves_each_token_out_once(n: int, size: int, covers: int, seed: int):
-    queries = designs.blocks(n, size, covers, np.random.default_rng(seed))
-    out = left_out(queries)
-    assert out.sum(axis=1).max() <= size
-    assert not out.all(axis=1).any()
-    passes = out.reshape(covers, -1, n)
-    np.testing.assert_array_equal(passes.sum(axis=1), np.ones((covers, n)))
-
-
-def test_blocks_are_not_stretches():
-    """Random blocks: two neighbours are together no more often than two strangers."""
-    out = left_out(designs.blocks(30, 5, 400, np.random.default_rng(0))).astype(float)
-    together = out.T @ out / 400
-    strangers = together[~np.eye(30, dtype=bool)].mean()
-    assert strangers == pytest.approx(4 / 29)
-    assert np.diag(together, 1).mean() == pytest.approx(strangers, rel=0.1)
 
 
 @EXAMPLES

@@ -12,8 +12,6 @@ from slalom.tokens import IntArray
 
 Rng = np.random.Generator
 
-_LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-
 
 def singles(first: IntArray, size: int) -> Perturbations:
     """Every type alone: what it says on its own."""
@@ -42,7 +40,7 @@ def balanced(n: int, count: int, rng: Rng) -> IntArray:
 def all_scales(n: int, count: int, shortest: int, longest: int, rng: Rng) -> Perturbations:
     """Copies that keep k tokens, log k uniform (maths 3f); every third is a stretch of neighbours.
 
-    Sizes are taken evenly from their distribution, so that few copies already cover all scales; what is kept is
+    Sizes are taken evenly from their distribution, so that few copies cover all scales; what is kept is
     balanced over the text.
     """
     places = (rng.permutation(count) + rng.random(count)) / max(count, 1)
@@ -68,46 +66,18 @@ def all_scales(n: int, count: int, shortest: int, longest: int, rng: Rng) -> Per
 def near_text(n: int, count: int, most: int, rng: Rng) -> Perturbations:
     """The text without 1 … most random tokens; the first that goes is spread evenly over the text."""
     first = ((rng.permutation(count) + rng.random(count)) / count * n).astype(np.int64)
-    removed = np.floor(most ** rng.random(count) + 1e-9).astype(np.int64)
+    most = min(most, n - 1)
+    removed = np.minimum((most + 1) ** rng.random(count), most).astype(np.int64)
     keep = np.ones((count, n), dtype=bool)
     for row, (start, size) in enumerate(zip(first, removed, strict=True)):
-        later = rng.permutation(np.arange(start + 1, n))[: size - 1]
-        keep[row, np.r_[start, later]] = False
+        later = rng.permutation(np.arange(start + 1, n))
+        keep[row, np.r_[start, later][:size]] = False
     return from_keep(keep)
-
-
-def spans(n: int, count: int, longest: int, rng: Rng) -> Perturbations:
-    """Stretches of the text of 2 … longest neighbouring tokens."""
-    lengths = rng.integers(min(2, n), min(longest, n) + 1, size=count)
-    starts = (rng.random(count) * (n - lengths + 1)).astype(np.int64)
-    offsets = np.r_[0, np.cumsum(lengths)]
-    positions = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-    return Perturbations(positions, offsets, n)
-
-
-def scattered(n: int, count: int, longest: int, rng: Rng) -> Perturbations:
-    """Random tokens of the text in their order, 4 … longest of them in steps of about a half.
-
-    Few sizes, each equally likely: queries of one length share their batches.
-    """
-    most = max(min(longest, n - 1), 1)
-    sizes = [k for k in _LADDER if min(4, most) <= k <= most]
-    return from_keep(_ranks(count, n, rng) < rng.choice(sizes, size=count)[:, None])
 
 
 def leave_one_out(n: int) -> Perturbations:
     """The text without each of its tokens."""
     return from_keep(~np.eye(n, dtype=bool))
-
-
-def blocks(n: int, size: int, covers: int, rng: Rng) -> Perturbations:
-    """The text without random blocks of `size` tokens; each of `covers` passes leaves each token out once."""
-    size = min(size, max(n - 1, 1))
-    count = -(-n // size)
-    keep = np.ones((covers * count, n), dtype=bool)
-    for cover in range(covers):
-        keep[cover * count + np.arange(n) // size, rng.permutation(n)] = False
-    return from_keep(keep)
 
 
 def deletions(n: int, count: int, most: int, rng: Rng) -> Perturbations:

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted_heads import planted
 
+from planted_heads import planted
 from slalom import designs
 from slalom.fit import near_text
 from slalom.surrogate import REACH, NearText

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planted_heads import differences, from_vector, planted, vector
 
+from planted_heads import differences, from_vector, planted, vector
 from slalom.fit import readings
 from slalom.fit.result import Covariance
 from slalom.surrogate import Heads, Slalom

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planted_heads import differences, from_vector, planted, soft_removal, vector
 from scipy import sparse
 
+from planted_heads import differences, from_vector, planted, soft_removal, vector
 from slalom import designs
 from slalom.fit import heads
 from slalom.perturb import Perturbations, from_keep
