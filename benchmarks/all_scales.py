@@ -4,7 +4,7 @@
     python benchmarks/all_scales.py table encoder.json bundled.json … --out docs/results/all-scales.md
 
 `--model` is a directory, "bundled", "smollm2" (a prompted language model as a function over texts) or
-"words:DIR" (the model of a directory as a black box over words). Documents are drawn from the split test, half
+"words:DIR" (a model as a black box over words). Documents are drawn from the split test, half
 of them of 30 to 120 tokens and half of 150 to 256, by a seed. For every document and method: R² of the
 predictions for 300 fresh copies of all sizes (maths 3f), the squared error under 1 to 10 removals beside that
 of predicting no change, deletion AOPC, tokens read and seconds. `--before` names a checkout of version 0.1,
@@ -217,10 +217,9 @@ def table(runs: list[dict[str, Any]]) -> str:
 
 
 def rows_of(part: pandas.DataFrame) -> list[str]:
-    lines = [
-        "| method | all-scale R² | additive, same queries | removal error, pooled (median) | deletion AOPC | less slalom's, paired | tokens read | seconds |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    columns = ("method", "all-scale R²", "additive, same queries", "removal error, pooled (median)")
+    columns += ("deletion AOPC", "less slalom's, paired", "tokens read", "seconds")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     own = part[part.method == "slalom"].set_index("document").deletion
     for name, rows in part.groupby("method", sort=False):
         gap = rows.set_index("document").deletion - own

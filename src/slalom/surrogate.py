@@ -139,7 +139,9 @@ class Slalom:
 
 @dataclass(frozen=True, eq=False)
 class NearText:
-    """What a surrogate of all scales misses near the whole text (maths 3l): y += φ (gap + correction).
+    """What a surrogate of all scales misses near the whole text (docs/design-study.md).
+
+    y += φ (gap + shift of the first place to go + Σ own of what is gone).
 
     A removal moves every later token by one place. `shift[p]` is what that does where p is the first place to
     go, `own[i]` what the loss of token i does beyond the surrogate's change; φ fades with the share removed.
@@ -170,8 +172,8 @@ REACH = 0.5
 class Heads:
     """SLALOMs added up below a ceiling (maths 3h): y = offset + a·tanh(Σ_h F_h / a).
 
-    One part without offset and ceiling is the paper's SLALOM; its readings are then the paper's, too. `near` sets
-    a surrogate of one output right in the neighbourhood of the whole text.
+    One part without offset and ceiling is the paper's SLALOM; its readings are then the paper's, too. `near`
+    sets a surrogate of one output right in the neighbourhood of the whole text.
     """
 
     parts: tuple[Slalom, ...]

@@ -90,7 +90,7 @@ def test_each_fails_on_the_others_function():
     shares = explain(slalom_function, "slalom").linear
     assert np.abs(shap - shares).max() > 0.1
     # With a background of large weight (maths 1b) a SLALOM is nearly linear, so the default does not fail.
-    assert r2(explain(linear_function, "slalom"), linear_function) > 0.999
+    assert r2(explain(linear_function, "slalom"), linear_function) > 0.99
 
 
 def test_the_empty_text_scores_nothing_where_it_cannot_be_asked():

@@ -6,9 +6,9 @@ fitted, and the neighbourhood of the whole text is set right from copies with fe
 
 `effort` chooses how much is asked: "fast" about half as much as "balanced", "faithful" some three times as
 much. `gradients` ("auto", True, False): soft-removal gradients of the longer copies, where the model can be
-differentiated. `granularity` is "positions" (a token may deviate from its type) or "types" (the paper's: copies
-share their scores). `gamma` is the sum of the types' importances. With a `length`, all copies have that
-many tokens: the paper's efficient design.
+differentiated. `granularity` is "positions" (a token may deviate from its type) or "types" (the paper's:
+copies share their scores). `gamma` is the sum of the types' importances. With a `length`, all copies have
+that many tokens: the paper's efficient design.
 """
 
 from __future__ import annotations
@@ -156,8 +156,9 @@ def _read(tokens: Tokens, found: Study, gamma: float) -> tuple[dict[str, FloatAr
         "linear": readings.share_slopes(surrogate),
     }
     variances = {name: np.diag(found.spread(each)) for name, each in slopes.items()}
-    variances["removal"] = found.removal_variance
-    if found.removal_variance is None:
+    if found.removal_variance is not None:
+        variances["removal"] = found.removal_variance
+    else:
         whole = readings.output_slopes(surrogate, np.ones((1, n)))
         variances["removal"] = np.diag(
             found.spread(whole - readings.output_slopes(surrogate, 1.0 - np.eye(n)))

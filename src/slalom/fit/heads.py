@@ -78,7 +78,8 @@ class Entries:
 
     def collected(self, entries: FloatArray) -> FloatArray:
         """(H, units + 1) sums of (H, E) over the entries of each unit."""
-        return np.stack([np.bincount(self.column, one, self.units + 1) for one in entries])
+        found = [np.bincount(self.column, one, self.units + 1) for one in entries]
+        return np.stack(found).astype(float, copy=False)
 
     def shares(self, s: FloatArray) -> FloatArray:
         """(H, E) softmax shares for (H, units + 1) importances."""
@@ -233,7 +234,7 @@ def _slope_misfit(
     """The same for soft-removal gradients: loss, and what it adds by entry to the gradients."""
     row, tokens = entries.row, entries.column < entries.units
     # gradients shrink as copies grow, and so do their errors
-    weights = entries.sums(tokens * 1.0)[row] * tokens
+    weights = entries.sums(tokens.astype(float))[row] * tokens
     total = moved.sum(axis=0)
     error = slope[row] * total - slopes
     pull = weights * error
@@ -279,12 +280,9 @@ def _spread(
     seen = [_jacobian(entries, slope[entries.row] * moved, slope[entries.row] * shares, last, shape, column)]
     if len(slopes):
         tail = entries.tail(len(slopes))
-        parts = (shares[:, -len(slopes) :], moved[:, -len(slopes) :])
-        seen.append(
-            _slope_jacobian(
-                tail, *parts, *(p[-len(tail) :] for p in (level, slope, bend)), shape, column, rng
-            )
-        )
+        by_entry = (shares[:, -len(slopes) :], moved[:, -len(slopes) :])
+        by_query = (level[-len(tail) :], slope[-len(tail) :], bend[-len(tail) :])
+        seen.append(_slope_jacobian(tail, *by_entry, *by_query, shape, column, rng))
     known = sparse.csr_array(sparse.vstack(seen, format="csr") @ prior)
     gram = (known @ known.T).toarray()
     inverse = linalg.inv(gram + _NOISE**2 * np.eye(len(gram)), check_finite=False)

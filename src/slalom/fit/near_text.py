@@ -1,4 +1,4 @@
-"""What a surrogate of all scales misses near the whole text (maths 3l): a Gaussian process over removals.
+"""What a surrogate of all scales misses near the whole text: a Gaussian process (docs/design-study.md).
 
 The error of the predicted change when the tokens R go is taken for T(first of R) + Σ_{i∈R} b_i + noise. T is
 what it does that all later tokens move by one place, a random walk that ends in zero behind the last token;

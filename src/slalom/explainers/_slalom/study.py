@@ -1,4 +1,4 @@
-"""Asking, fitting and choosing: the smallest member of the SLALOM family that left-out errors do not reject."""
+"""Asking, fitting and choosing the smallest SLALOM that left-out errors do not reject."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Answers:
         """Asks a portion, and adds the answers; gradients are asked of long copies and of the whole text."""
         plain = [part for part in portion if not (gradients and part[0] == "long")]
         queries = join([queries for _, queries in plain])
-        kinds = [*self.kinds, *(kind for kind, part in plain for _ in range(len(part)))]
+        kinds: list[Kind] = [*self.kinds, *(kind for kind, part in plain for _ in range(len(part)))]
         outputs, sloped, slopes = target.signal(ask(queries)), self.sloped, self.slopes
         if gradients and (long := [part for kind, part in portion if kind == "long"]):
             bent = join(long)

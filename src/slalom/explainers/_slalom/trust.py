@@ -22,7 +22,7 @@ def fidelity(
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """R² over copies of all sizes, each size (on a log scale) counting alike; and the same by size.
 
-    Beside it the R² of an additive surrogate that was given the same queries, and a 95 % interval (bootstrap).
+    Beside it the R² of an additive surrogate of the same queries, and a 95 % interval (bootstrap).
     """
     truth, sizes = target.read(answers.outputs), answers.queries.lengths
     inner = np.flatnonzero(sizes < answers.queries.size)
