@@ -19,6 +19,8 @@ from slalom.surrogate import Heads, Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 Granularity = Literal["positions", "types"]
+Covariance = Callable[[FloatArray], FloatArray]
+"""From slopes of m readings (m, P) to their covariance (m, m)."""
 
 _ENOUGH = 0.98
 """Where one head predicts as much of left-out answers, more heads are not tried."""
@@ -111,7 +113,7 @@ class Study:
     """The surrogate of one text and one target, over its positions, and what is known of it."""
 
     surrogate: Heads
-    spread: Callable[[FloatArray], FloatArray]
+    spread: Covariance
     """The covariance of readings from their slopes over the positions."""
     left_out: FloatArray
     """(N,) the target's error on each query, left out of the fit."""
@@ -225,7 +227,7 @@ def _ceiling(one: Heads, target: Target) -> FloatArray | None:
     return None if one.ceiling is None else one.ceiling[[target.column]]
 
 
-def _at(spread: Spread, units: IntArray, surrogate: Heads, sign: float) -> Callable[[FloatArray], FloatArray]:
+def _at(spread: Spread, units: IntArray, surrogate: Heads, sign: float) -> Covariance:
     """From slopes over the positions, for the target, to a covariance; positions of one unit move together."""
     n, width, half = len(units), int(units.max()) + 1, len(surrogate.parts)
     choose = np.zeros((n + 1, width + 1))
