@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slalom.checks import Count, check
-from slalom.errors import FitError, InputError, MissingExtraError, SlalomWarning
+from slalom.errors import FitError, InputError, MissingExtraError
 from slalom.files import from_json, number, plain, read_text, to_json, write_text
 from slalom.record import (
     numbers,
@@ -25,7 +24,7 @@ from slalom.record import (
     tokens_record,
     whole,
 )
-from slalom.surrogate import Additive, Slalom
+from slalom.surrogate import Additive, Heads, Slalom
 from slalom.tokens import FloatArray, Tokens, frozen
 
 if TYPE_CHECKING:
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 
 FORMAT = "slalom-explanation"
 VERSION = 1
-FAR = 0.3
-"""The share of a text beyond whose loss a surrogate that was fitted near the text is not to be trusted."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +79,7 @@ class Explanation:
     scores: Mapping[str, FloatArray]
     ranking: str
     stderr: Mapping[str, FloatArray] = field(default_factory=dict)
-    surrogate: Slalom | Additive | None = None
+    surrogate: Heads | Slalom | Additive | None = None
     """A model over the positions of this text, for the target: what `predict` evaluates."""
     fidelity: Mapping[str, float] = field(default_factory=dict)
     cost: Cost = field(default_factory=Cost)
@@ -145,7 +142,7 @@ class Explanation:
 
     @property
     def removal(self) -> FloatArray:
-        """What the surrogate's output loses when this one token is removed."""
+        """What the output loses when this one token is removed: the model's where `measured`."""
         return self.score("removal")
 
     @property
@@ -184,23 +181,12 @@ class Explanation:
             raise InputError(
                 f"{self.method!r} fits no surrogate, so it predicts nothing; use 'slalom' or 'linear'"
             )
-        counts = _counts(kept, len(self))
-        left_out = float(np.mean(counts == 0))
-        if self.near and left_out > FAR:
-            warnings.warn(
-                f"{left_out:.0%} of the tokens are left out, and this surrogate was fitted near the whole "
-                "text; do not rely on its answer (effort='fast' fits one to short parts of the text)",
-                SlalomWarning,
-                stacklevel=2,
-            )
-        return float(self.surrogate.predict(counts[None])[0, 0])
+        return float(self.surrogate.predict(_counts(kept, len(self))[None])[0, 0])
 
     @property
-    def near(self) -> bool:
-        """Whether the surrogate was fitted to the nearly whole text: its parameters are not those shown."""
-        if not isinstance(self.surrogate, Slalom) or "value" not in self.scores:
-            return False
-        return not np.allclose(self.surrogate.values[:, 0], self.values, rtol=1e-6, atol=1e-9, equal_nan=True)
+    def measured(self) -> bool:
+        """Whether the removals are the model's own answers, not the surrogate's."""
+        return self.settings.get("removal") == "measured"
 
     def to_frame(self) -> pandas.DataFrame:
         """One row for each token: its string, place, scores and standard errors."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from slalom.checks import shown
 from slalom.files import number, plain
-from slalom.surrogate import Additive, Slalom
+from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import FloatArray, Tokens
 
 
@@ -37,7 +37,7 @@ def tokens_from(record: Mapping[str, Any]) -> Tokens:
     )
 
 
-def surrogate_record(surrogate: Slalom | Additive | None) -> dict[str, Any] | None:
+def surrogate_record(surrogate: Heads | Slalom | Additive | None) -> dict[str, Any] | None:
     """A surrogate's numbers; no background stands as null."""
     if surrogate is None:
         return None
@@ -46,6 +46,15 @@ def surrogate_record(surrogate: Slalom | Additive | None) -> dict[str, Any] | No
             "kind": "additive",
             "weights": plain(surrogate.weights),
             "intercept": plain(surrogate.intercept),
+        }
+    if isinstance(surrogate, Heads):
+        near, ceiling = surrogate.near, surrogate.ceiling
+        return {
+            "kind": "heads",
+            "parts": [surrogate_record(part) for part in surrogate.parts],
+            "offset": plain(surrogate.offset),
+            "ceiling": None if ceiling is None else plain(ceiling),
+            "near": near and {"gap": plain(near.gap), "shift": plain(near.shift), "own": plain(near.own)},
         }
     background = surrogate.background_importance
     return {
@@ -57,12 +66,31 @@ def surrogate_record(surrogate: Slalom | Additive | None) -> dict[str, Any] | No
     }
 
 
-def surrogate_from(record: Mapping[str, Any] | None) -> Slalom | Additive | None:
+def surrogate_from(record: Mapping[str, Any] | None) -> Heads | Slalom | Additive | None:
     """The surrogate that `surrogate_record` wrote."""
     if record is None:
         return None
     if record["kind"] == "additive":
         return Additive(_finite(matrix(record["weights"])), _finite(numbers(record["intercept"])))
+    return _heads(record) if record["kind"] == "heads" else _slalom(record)
+
+
+def _heads(record: Mapping[str, Any]) -> Heads:
+    ceiling, near = record["ceiling"], record["near"]
+    return Heads(
+        tuple(_slalom(part) for part in record["parts"]),
+        _finite(numbers(record["offset"])),
+        None if ceiling is None else _finite(numbers(ceiling)),
+        None if near is None else _near(near),
+    )
+
+
+def _near(record: Mapping[str, Any]) -> NearText:
+    (gap,) = _finite(numbers([record["gap"]]))
+    return NearText(float(gap), _finite(numbers(record["shift"])), _finite(numbers(record["own"])))
+
+
+def _slalom(record: Mapping[str, Any]) -> Slalom:
     if record["kind"] != "slalom":
         raise ValueError(f"no surrogate is called {record['kind']!r}")
     background = record["background_importance"]

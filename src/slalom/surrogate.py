@@ -154,11 +154,16 @@ class NearText:
     own: FloatArray
     """(n,)"""
 
+    @property
+    def room(self) -> float:
+        """So many removals beyond the first, and nothing is set right any more."""
+        return max(REACH * len(self.own) - 1.0, 1.0)
+
     def correction(self, counts: FloatArray) -> FloatArray:
         """(N,) what to add to the predictions for copies of the text (N × n)."""
         gone = np.clip(1.0 - counts, 0.0, 1.0)
         removed = gone.sum(axis=1)
-        fade = np.clip(1.0 - (removed - 1.0) / max(REACH * counts.shape[1] - 1.0, 1.0), 0.0, 1.0)
+        fade = np.clip(1.0 - (removed - 1.0) / self.room, 0.0, 1.0)
         first = np.argmax(gone > 0, axis=1)
         moved = np.where(removed > 0, self.shift[first], 0.0)
         return fade * (self.gap + moved + gone @ self.own)
@@ -182,6 +187,21 @@ class Heads:
     ceiling: FloatArray | None = None
     """(K,); None where nothing saturates."""
     near: NearText | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {part.values.shape for part in self.parts}
+        if len(sizes) != 1:
+            raise ValueError(f"the parts of a surrogate need one size; theirs are {sorted(sizes)}")
+        n, outputs = self.size
+        links = [self.offset] if self.ceiling is None else [self.offset, self.ceiling]
+        near = [] if self.near is None else [self.near.shift, self.near.own]
+        if any(a.shape != (outputs,) for a in links) or any(a.shape != (n,) for a in near):
+            raise ValueError(f"offset, ceiling or near do not fit {n} units and {outputs} outputs")
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """(units, K)"""
+        return self.parts[0].values.shape
 
     def __len__(self) -> int:
         return len(self.parts[0].importances)

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from slalom.explanation import FAR, Explanation
+from slalom.explanation import Explanation
 from slalom.files import plain
-from slalom.surrogate import Additive, Slalom
+from slalom.surrogate import Additive, Heads, Slalom
 from slalom.tokens import FloatArray, IntArray
 from slalom.view import sentences
 from slalom.view.text import Run, label, strength, visible
@@ -48,7 +48,7 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
         "names": [label(tokens.strings[tokens.first[kind]]) for kind in kinds],
         "frequencies": np.bincount(tokens.inverse, minlength=tokens.n_types)[kinds].tolist(),
         "runs": None if plain_runs else [list(range(a, b)) for a, b in pairwise(starts.tolist())],
-        "meanings": {name: sentences.MEANINGS.get(name, "") for name in shown},
+        "meanings": {name: sentences.meaning(explanation, name) for name in shown},
         "classes": [_class(one, units) for one in (explanation, *explanation.classes.values())],
     }
 
@@ -71,6 +71,9 @@ def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
     said = sentences.verdict(explanation)
     added = "linear" if "linear" in explanation.scores else explanation.ranking
     scores = {name: _rounded(explanation.scores[name][units], decimals[name] + _SPARE) for name in names}
+    # What is added up in the page is not rounded.
+    exact = [added, "removal"] if explanation.measured else [added]
+    scores |= {name: plain(explanation.scores[name][units]) for name in exact}
     return {
         "label": explanation.target,
         "target": visible(explanation.target),
@@ -79,15 +82,14 @@ def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
         "ranking": explanation.ranking,
         "added": added,
         "decimals": decimals,
-        # What is added up in the page is not rounded.
-        "scores": scores | {added: plain(explanation.scores[added][units])},
+        "scores": scores,
+        "measured": explanation.measured,
         "errors": {
             name: _rounded(explanation.stderr[name][units], decimals[name] + _SPARE_ERROR)
             for name in names
             if name in explanation.stderr
         },
         "surrogate": _surrogate(explanation.surrogate, units),
-        "far": FAR if explanation.near else None,
         "badge": {"level": said.level, "words": sentences.badge(said), "sentence": said.sentence},
     }
 
@@ -104,7 +106,9 @@ def _log_odds(explanation: Explanation) -> bool:
     return abs(0.5 * (1 + math.tanh(explanation.output / 2)) - known) < 1e-5
 
 
-def _surrogate(surrogate: Slalom | Additive | None, units: IntArray) -> Mapping[str, Any] | None:
+def _surrogate(surrogate: Heads | Slalom | Additive | None, units: IntArray) -> Mapping[str, Any] | None:
+    if surrogate is None:
+        return None
     if isinstance(surrogate, Additive):
         rest = np.delete(surrogate.weights[:, 0], units).sum()
         return {
@@ -112,13 +116,22 @@ def _surrogate(surrogate: Slalom | Additive | None, units: IntArray) -> Mapping[
             "weights": plain(surrogate.weights[units, 0]),
             "intercept": plain(float(surrogate.intercept[0] + rest)),
         }
-    if surrogate is None:
-        return None
-    importance, value = _rest(surrogate, units)
+    heads = Heads((surrogate,), np.zeros(1)) if isinstance(surrogate, Slalom) else surrogate
+    parts = [_part(part, units) for part in heads.parts]
+    result = {"kind": "slalom", "parts": parts, "offset": plain(float(heads.offset[0]))}
+    if heads.ceiling is not None:
+        result["ceiling"] = plain(float(heads.ceiling[0]))
+    if heads.near is not None:
+        own, shift = plain(heads.near.own[units]), plain(heads.near.shift[units])
+        result["near"] = {"gap": plain(heads.near.gap), "room": heads.near.room, "own": own, "shift": shift}
+    return result
+
+
+def _part(part: Slalom, units: IntArray) -> Mapping[str, Any]:
+    importance, value = _rest(part, units)
     return {
-        "kind": "slalom",
-        "values": plain(surrogate.values[units, 0]),
-        "importances": plain(surrogate.importances[units]),
+        "values": plain(part.values[units, 0]),
+        "importances": plain(part.importances[units]),
         "background_importance": plain(importance),
         "background_value": plain(value),
     }

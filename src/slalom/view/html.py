@@ -159,13 +159,18 @@ def _caption(explanation: Explanation) -> str:
 def _table(explanation: Explanation) -> str:
     names = sentences.columns(explanation)
     shares = strength(explanation.score())
-    head = "".join(f'<th class="number" scope="col">{escape(visible(name))}</th>' for name in names)
+    head = "".join(f'<th class="number" scope="col">{_heading(explanation, name)}</th>' for name in names)
     places = sentences.order(explanation, TOP)
     rows = "".join(_row(explanation, names, i, float(shares[i])) for i in places)
     return (
         '<div class="wide"><table><thead><tr><th class="number" scope="col">#</th><th scope="col">token</th>'
         f"<td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
+
+
+def _heading(explanation: Explanation, name: str) -> str:
+    mark = " <small>measured</small>" if name == "removal" and explanation.measured else ""
+    return escape(visible(name)) + mark
 
 
 def _row(explanation: Explanation, names: list[str], i: int, share: float) -> str:
@@ -215,10 +220,12 @@ def _named(explanation: Explanation) -> str:
 
 def _footer(explanation: Explanation) -> str:
     notes = "".join(f'<p class="note">{escape(visible(note))}</p>' for note in explanation.notes)
-    entries = {"method": explanation.method, **explanation.settings, "fidelity": explanation.fidelity}
+    settings = dict(explanation.settings) | {"stopped": sentences.stopped(explanation)}
+    entries = {"method": explanation.method, **settings, "fidelity": explanation.fidelity}
     rows = "".join(
         f"<dt>{escape(visible(str(name)))}</dt><dd>{escape(_setting(value))}</dd>"
         for name, value in entries.items()
+        if value is not None
     )
     return (
         f'<div class="foot">{notes}<p class="cost">{escape(sentences.cost(explanation))}</p>'

@@ -58,11 +58,7 @@ function upgradeOne(root) {
 function revive(one) {
   one.output = number(one.output);
   for (const group of [one.scores, one.errors]) for (const name in group) group[name] = group[name].map(number);
-  const surrogate = one.surrogate;
-  for (const name in surrogate) {
-    if (Array.isArray(surrogate[name])) surrogate[name] = surrogate[name].map(number);
-    else if (name !== "kind") surrogate[name] = number(surrogate[name]);
-  }
+  for (const part of one.surrogate?.parts ?? []) part.background_importance = number(part.background_importance);
 }
 
 /** The choice of a label and of a score. */

@@ -11,6 +11,9 @@ function bar(share, kind) {
   );
 }
 
+/** A score's name; removals say where they are the model's own answers. */
+const heading = (one, name) => (name === "removal" && one.measured ? [name, " ", el("small", {}, "measured")] : [name]);
+
 function cell(state, name, unit) {
   const places = state.class.decimals[name], errors = state.class.errors[name];
   const shown = el("td", { class: "number" }, signed(state.class.scores[name][unit], places));
@@ -29,7 +32,7 @@ function table(section, state, on) {
   const add = (units) => body.append(...units.map((unit) => row(state, shown, unit, on)));
   add(order.slice(0, FIRST_ROWS));
   const head = el("tr", {}, el("th", { class: "number", scope: "col" }, "#"), el("th", { scope: "col" }, "token"), el("td"));
-  for (const name of shown) head.append(el("th", { class: "number", scope: "col" }, name));
+  for (const name of shown) head.append(el("th", { class: "number", scope: "col" }, ...heading(state.class, name)));
   const wide = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "scores of the tokens" },
     el("table", {}, el("thead", {}, head), body));
   const title = el("h3", {}, total > FIRST_ROWS ? `The ${FIRST_ROWS} strongest of ${total.toLocaleString("en")} tokens, by ${state.score}` : `Tokens by ${state.score}, strongest first`);

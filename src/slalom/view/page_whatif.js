@@ -3,16 +3,32 @@
 /** A surrogate's output for counts of the tokens; null where it has none (an empty text without background). */
 function predict(surrogate, counts) {
   if (surrogate.kind === "additive") return counts.reduce((sum, c, i) => sum + c * surrogate.weights[i], surrogate.intercept);
-  const s = surrogate.importances, s0 = surrogate.background_importance;
+  const outputs = surrogate.parts.map((part) => slalom(part, counts));
+  if (outputs.includes(null)) return null;
+  const level = outputs.reduce((sum, x) => sum + x, 0), a = surrogate.ceiling;
+  return surrogate.offset + (a === undefined ? level : a * Math.tanh(level / a)) + correction(surrogate.near, counts);
+}
+
+/** What the neighbourhood of the whole text adds; it fades with the number of tokens that are gone. */
+function correction(near, counts) {
+  if (!near) return 0;
+  const first = counts.indexOf(0), gone = counts.filter((c) => c === 0).length;
+  const fade = Math.min(Math.max(1 - (gone - 1) / near.room, 0), 1);
+  const own = counts.reduce((sum, c, i) => (c === 0 ? sum + near.own[i] : sum), 0);
+  return fade * (near.gap + own + (first < 0 ? 0 : near.shift[first]));
+}
+
+function slalom(part, counts) {
+  const s = part.importances, s0 = part.background_importance;
   const top = counts.reduce((most, c, i) => (c > 0 ? Math.max(most, s[i]) : most), s0);
   if (top === -Infinity) return null;
   // F(c) = (w0 v0 + Σ c w v) / (w0 + Σ c w), w = exp s
-  let mass = Math.exp(s0 - top), total = mass > 0 ? mass * surrogate.background_value : 0;
+  let mass = Math.exp(s0 - top), total = mass > 0 ? mass * part.background_value : 0;
   counts.forEach((c, i) => {
     if (c > 0) {
       const w = c * Math.exp(s[i] - top);
       mass += w;
-      total += w * surrogate.values[i];
+      total += w * part.values[i];
     }
   });
   return total / mass;
@@ -22,6 +38,12 @@ function predict(surrogate, counts) {
 function addedUp(one, counts) {
   const scores = one.scores[one.added];
   return counts.reduce((sum, c, i) => (c === 1 ? sum : sum + (c - 1) * scores[i]), one.output);
+}
+
+/** What the model was heard to say where a single token is gone; null where it was not asked. */
+function withoutOne(one, counts) {
+  const changed = counts.flatMap((c, i) => (c === 1 ? [] : [i]));
+  return one.measured && changed.length === 1 && counts[changed[0]] === 0 ? one.output - one.scores.removal[changed[0]] : null;
 }
 
 const KINDS = {
@@ -51,7 +73,6 @@ function whatif(section, state, on) {
   const leave = el("button", { type: "button" }), copy = el("button", { type: "button" }, "Add a copy");
   const who = el("b"), acts = el("div", { class: "acts" });
   const body = el("tbody"), words = el("p", { class: "hint" }), said = el("div", { class: "said", "aria-live": "polite" });
-  const near = el("p", { class: "note" }, "Much is left out. This surrogate was fitted close to the whole text; so far from it, do not rely on it.");
   const invite = el("span", { class: "hint" }, "Click a word of the text to leave it out, again to put it back; + adds a copy.");
   reset.addEventListener("click", on.reset);
   leave.addEventListener("click", on.toggle);
@@ -61,7 +82,7 @@ function whatif(section, state, on) {
   head.append(odds);
   section.hidden = false;
   section.replaceChildren(el("h3", {}, el("span", {}, "What if?"), reset), acts,
-    el("div", { class: "wide" }, el("table", { class: "readings" }, el("thead", {}, head), body)), near, words, said);
+    el("div", { class: "wide" }, el("table", { class: "readings" }, el("thead", {}, head), body)), words, said);
   const reach = { low: 0, high: 0 };
 
   function update(answer) {
@@ -80,8 +101,6 @@ function whatif(section, state, on) {
     body.replaceChildren(...rows.map((row) => line(row, reach, one)));
     reset.disabled = !changed;
     words.textContent = explained(one);
-    const left = counts.reduce((sum, c) => sum + (c === 0), 0) / state.data.size;
-    near.hidden = one.far === null || left <= one.far;
     const spoken = changed ? rows.filter((row) => row.shown).map((row) => `${row.name} ${row.shown}`).join(", ") : "The text is as it was.";
     if (said.textContent !== spoken) said.textContent = spoken;
     const selected = state.selected;
@@ -104,6 +123,8 @@ function reading(row, one, counts, whole, changed, answer) {
   const start = one.output;
   if (!changed) return { ...row, start, now: start, shown: signed(start, 2) };
   if (answer && "score" in answer) return { ...row, start, now: answer.score, shown: signed(answer.score, 2) };
+  const measured = answer ? null : withoutOne(one, counts);
+  if (measured !== null) return { ...row, name: "The model, measured", start, now: measured, shown: signed(measured, 2) };
   return { ...row, start, now: null, shown: answer?.error ?? (answer ? "asking…" : "not asked") };
 }
 

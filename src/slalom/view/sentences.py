@@ -14,13 +14,22 @@ from slalom.view.text import visible
 
 Level = Literal["good", "fair", "rough", "poor", "unknown"]
 
-_VERDICTS: tuple[tuple[float, Level, str], ...] = (
-    (0.9, "good", "the scores predict what the model says about parts of the text; trust them"),
-    (0.7, "fair", "a good guide to the model; trust the large scores, not the order of the small ones"),
-    (0.4, "rough", "a rough guide; trust the strongest tokens only"),
-    (-math.inf, "poor", "the scores do not describe the model on this text; do not rely on them"),
-)
+_LEAST: dict[Level, float] = {"good": 0.9, "fair": 0.7, "rough": 0.4, "poor": -math.inf}
 """The least held-out R² of each verdict. docs/reading.md explains them."""
+
+_GUIDES = {
+    "good": "the scores predict what the model says about parts of the text",
+    "fair": "a good guide to the model",
+    "rough": "a rough guide",
+    "poor": "the scores do not describe the model on this text",
+}
+_BETWEEN = {"good": "a faithful", "fair": "a good", "rough": "a rough", "poor": "a misleading"}
+_ADVICE = {
+    "good": "trust them",
+    "fair": "trust the large scores, not the order of the small ones",
+    "rough": "trust the strongest tokens only",
+    "poor": "do not rely on the scores",
+}
 
 _BADGES: dict[Level, str] = {
     "good": "Faithful to the model",
@@ -34,13 +43,20 @@ MEANINGS = {
     "value": "what the token says on its own",
     "importance": "how much the token counts among the others",
     "linear": "the token's share of the output",
-    "removal": "what the output loses when this token is left out",
+    "removal": "what the output loses when this token is left out, as the surrogate has it",
     "shapley": "the token's Shapley value in the surrogate",
 }
 """The scores of SLALOM in a few words; docs/reading.md has more."""
 
+_MEASURED = "what the output loses when this token is left out, measured on the model"
+
 BETTER = 0.02
 """A linear surrogate is said to do better only where its R² is ahead by more than this."""
+
+
+def meaning(explanation: Explanation, name: str) -> str:
+    """A score in a few words; empty for a score that is not known here."""
+    return _MEASURED if name == "removal" and explanation.measured else MEANINGS.get(name, "")
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,10 @@ class Verdict:
 
     level: Level
     sentence: str
+    between: str = ""
+    """The two verdicts that the interval of the R² reaches; empty where it lies within one."""
+    reliable: bool = True
+    """False where "do not rely on the scores" is said."""
 
 
 def verdict(explanation: Explanation) -> Verdict:
@@ -58,18 +78,51 @@ def verdict(explanation: Explanation) -> Verdict:
         return Verdict(
             "unknown", f"The method {visible(explanation.method)!r} does not measure how far its scores hold."
         )
-    if math.isnan(r2):
+    if not math.isfinite(r2):
         return Verdict("unknown", "Held-out R² could not be measured: too few queries were held out.")
-    linear = explanation.fidelity.get("linear_r2", math.nan)
-    beside = "" if math.isnan(linear) else f" (linear surrogate {linear:.2f})"
-    _, level, words = next(entry for entry in _VERDICTS if r2 >= entry[0])
-    more = " A linear surrogate fits better here." if linear > r2 + BETTER else ""
-    return Verdict(level, f"Held-out R² {r2:.2f}{beside}: {words}.{more}{_removals(explanation)}")
+    level = _level(r2)
+    low, high = _interval(explanation)
+    lowest, highest = _level(low), _level(high)
+    between = "" if lowest == highest else f"between {_BETWEEN[lowest]} and {_BETWEEN[highest]} guide"
+    sentence = (
+        f"Held-out R² {_two(r2)}{_beside(explanation)}: {between or _GUIDES[level]}; {_ADVICE[lowest]}."
+    )
+    more = " A linear surrogate fits better here." if _linear(explanation) > r2 + BETTER else ""
+    return Verdict(level, f"{sentence}{more}{_removals(explanation)}", between, lowest != "poor")
+
+
+def _interval(explanation: Explanation) -> tuple[float, float]:
+    """95 % of the R²; the R² alone where it has no interval."""
+    low, high = (explanation.fidelity.get(name, math.nan) for name in ("r2_low", "r2_high"))
+    r2 = explanation.fidelity["r2"]
+    return (low, high) if math.isfinite(low) and math.isfinite(high) else (r2, r2)
+
+
+def _linear(explanation: Explanation) -> float:
+    return explanation.fidelity.get("linear_r2", math.nan)
+
+
+def _beside(explanation: Explanation) -> str:
+    """What stands behind the R²: its interval, and what an additive surrogate of the same queries reaches."""
+    low, high = _interval(explanation)
+    linear = _linear(explanation)
+    parts = [f"95 %: {_two(low)} to {_two(high)}"] if low < high else []
+    parts += [f"linear surrogate {_two(linear)}"] if math.isfinite(linear) else []
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def _level(r2: float) -> Level:
+    return next(level for level, least in _LEAST.items() if r2 >= least)
+
+
+def _two(r2: float) -> str:
+    """Two decimals, rounded down: what is shown lies in the band that is named."""
+    return f"{math.floor(round(100 * r2, 6)) / 100:.2f}"
 
 
 def badge(said: Verdict) -> str:
     """A verdict in a few words."""
-    return _BADGES[said.level]
+    return f"{said.between[:1].upper()}{said.between[1:]}" or _BADGES[said.level]
 
 
 def _removals(explanation: Explanation) -> str:
@@ -90,8 +143,14 @@ def cost(explanation: Explanation) -> str:
     sentence = f"{queries} ({spent.tokens:,} tokens) in {spent.seconds:.1f} s"
     if spent.model_seconds > 0:
         sentence += f", {spent.model_seconds:.1f} s of it in the model"
-    stopped = explanation.settings.get("stopped")
-    return f"{sentence}. {_sentence(visible(str(stopped)))}" if stopped else f"{sentence}."
+    why = stopped(explanation)
+    return f"{sentence}. {_sentence(visible(why))}" if why else f"{sentence}."
+
+
+def stopped(explanation: Explanation) -> str | None:
+    """Why the method stopped; how stable an order is means nothing where it is not to be relied on."""
+    why = explanation.settings.get("stopped")
+    return None if why is None or not verdict(explanation).reliable else str(why)
 
 
 def _sentence(text: str) -> str:

@@ -65,6 +65,8 @@ def _body(explanation: Explanation, console: Console, every_token: bool) -> None
     console.print(_table(explanation, console, every_token))
     if not every_token and len(explanation) > TOP:
         console.print(Text(f"the {TOP} strongest of {len(explanation)} tokens", style="dim"))
+    if explanation.measured:
+        console.print(Text("* measured: the model's own answers without each token", style="dim"))
     said = sentences.verdict(explanation)
     console.print(Text(said.sentence, style=_VERDICT_STYLE[said.level]))
 
@@ -99,7 +101,7 @@ def _table(explanation: Explanation, console: Console, every_token: bool) -> Tab
     table.add_column("", no_wrap=True, min_width=2 * _BAR + 1)
     names = _fitting(explanation, console.width)
     for name in names:
-        table.add_column(Text(visible(name)), justify="right", no_wrap=True)
+        table.add_column(_heading(explanation, name), justify="right", no_wrap=True)
     shares = strength(explanation.score())
     cells = {name: _cells(explanation, name) for name in names}
     positions = range(len(explanation)) if every_token else sentences.order(explanation, TOP)
@@ -109,13 +111,20 @@ def _table(explanation: Explanation, console: Console, every_token: bool) -> Tab
     return table
 
 
+def _heading(explanation: Explanation, name: str) -> str:
+    return f"{name}*" if name == "removal" and explanation.measured else name
+
+
 def _fitting(explanation: Explanation, width: int) -> list[str]:
     """As many scores as fit, the one to rank by always."""
     widest = max((cell_len(label(token)) for token in explanation.tokens.strings), default=0)
     room = width - len(str(len(explanation))) - max(min(widest, _TOKEN), 6) - 2 * _BAR - 4
     used, fit = 0, []
     for name in sentences.columns(explanation):
-        used += max(len(name), *(cell.cell_len for cell in _cells(explanation, name)), 0) + 1
+        used += (
+            max(len(_heading(explanation, name)), *(cell.cell_len for cell in _cells(explanation, name)), 0)
+            + 1
+        )
         if fit and used > room:
             break
         fit.append(name)
