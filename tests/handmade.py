@@ -11,7 +11,7 @@ import numpy as np
 
 import slalom.explainers
 from slalom.explanation import Cost, Explanation
-from slalom.surrogate import Slalom
+from slalom.surrogate import Heads, NearText, Slalom
 from slalom.tokens import Tokens
 
 REVIEW = "The food was great but the service was awful."
@@ -79,6 +79,23 @@ def slalom_explanation(text: str = REVIEW, tokens: Tokens | None = None, **chang
         },
     }
     return Explanation(**(parts | changes))
+
+
+def heads_explanation(text: str = REVIEW, **changes: Any) -> Explanation:
+    """Two heads below a ceiling, set right near the text, with measured removals: what 'slalom' gives."""
+    rng, n = np.random.default_rng(11), len(tokens_of(text))
+    parts = [Slalom(2 * rng.normal(size=n), rng.normal(size=n), np.array([0.5]), 0.25) for _ in range(2)]
+    near = NearText(0.125, 0.3 * rng.normal(size=n), 0.2 * rng.normal(size=n))
+    surrogate = Heads(tuple(parts), np.array([-0.75]), np.array([1.5]), near)
+    scores = {
+        "value": surrogate.alone()[:, 0],
+        "importance": surrogate.log_weights(),
+        "linear": surrogate.shares()[:, 0],
+        "removal": surrogate.removal()[:, 0],
+    }
+    own: dict[str, Any] = {"scores": scores, "surrogate": surrogate, "settings": {"removal": "measured"}}
+    output = float(surrogate.predict(np.ones((1, n)))[0, 0])
+    return slalom_explanation(text, **({"output": output} | own | changes))
 
 
 def hostile_explanation(text: str) -> Explanation:

@@ -7,7 +7,7 @@ import pytest
 
 from slalom.errors import FitError, InputError, MissingExtraError
 from slalom.explanation import Cost, Explanation
-from slalom.surrogate import Additive, Slalom
+from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import Tokens
 
 STRINGS = ("good", "bad", "good", "end")
@@ -183,3 +183,43 @@ def test_parts_must_fit_together():
 
 def test_costs_start_at_nothing():
     assert example().cost == Cost(0, 0, 0.0, 0.0)
+
+
+def heads(n: int = 4, *, ceiling: bool = True, near: bool = True) -> Heads:
+    rng = np.random.default_rng(5)
+    parts = tuple(Slalom(rng.normal(size=n), rng.normal(size=n), np.array([0.5]), -1.0) for _ in range(2))
+    own = NearText(0.25, rng.normal(size=n), rng.normal(size=n)) if near else None
+    return Heads(parts, np.array([0.75]), np.array([2.0]) if ceiling else None, own)
+
+
+@pytest.mark.parametrize("ceiling", [True, False])
+@pytest.mark.parametrize("near", [True, False])
+def test_a_surrogate_of_all_scales_is_saved_and_predicts_at_every_size(tmp_path, ceiling: bool, near: bool):
+    explanation = example(surrogate=heads(ceiling=ceiling, near=near))
+    explanation.save(tmp_path / "one.json")
+    again = Explanation.load(tmp_path / "one.json")
+    for kept in ([], [0], [1, 1, 3], [0, 2, 3], [0, 1, 2, 3]):
+        assert again.predict(kept) == explanation.predict(kept)
+    assert again.to_dict() == explanation.to_dict()
+
+
+DAMAGES = {
+    "a head is short": lambda r: r["parts"][1]["values"].pop(),
+    "heads of two sizes": lambda r: [r["parts"][1][name].pop() for name in ("values", "importances")],
+    "no head": lambda r: r["parts"].clear(),
+    "no offset": lambda r: r["offset"].clear(),
+    "two ceilings": lambda r: r["ceiling"].append(1.0),
+    "a short correction": lambda r: r["near"]["own"].pop(),
+    "an infinite correction": lambda r: r["near"].update(gap="inf"),
+    "a value that is missing": lambda r: r["parts"][0]["values"].__setitem__(0, [None]),
+    "another kind": lambda r: r["parts"][0].update(kind="additive"),
+    "nothing near": lambda r: r.pop("near"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_surrogates_are_refused(damage: str):
+    document = example(surrogate=heads()).to_dict()
+    DAMAGES[damage](document["surrogate"])
+    with pytest.raises(InputError, match="damaged"):
+        Explanation.from_dict(document)

@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from handmade import HOSTILE, hostile_explanation, single_score, slalom_explanation, tokens_of
+from handmade import (
+    HOSTILE,
+    heads_explanation,
+    hostile_explanation,
+    single_score,
+    slalom_explanation,
+    tokens_of,
+)
 from slalom.explanation import Explanation
 from slalom.surrogate import Additive, Slalom
 from slalom.view import data
@@ -104,13 +111,13 @@ def test_the_page_holds_scores_errors_and_the_surrogate_to_the_last_bit():
         np.testing.assert_allclose(one["errors"][name], 0.125)
     assert one["scores"]["linear"] == explanation.linear.tolist()
     surrogate: Any = explanation.surrogate
-    assert one["surrogate"] == {
-        "kind": "slalom",
+    part = {
         "values": surrogate.values[:, 0].tolist(),
         "importances": surrogate.importances.tolist(),
         "background_importance": -1.0,
         "background_value": 0.25,
     }
+    assert one["surrogate"] == {"kind": "slalom", "parts": [part], "offset": 0.0}
     assert found["frequencies"][found["names"].index("was")] == 2
     assert [found["names"][kind] for kind in found["types"]] == list(explanation.tokens.strings)
 
@@ -123,11 +130,24 @@ def test_tokens_that_cannot_be_touched_act_as_background():
     assert len(places) == 12
     kept = np.ones(40)
     kept[places[:5]] = [0, 2, 0, 1, 3]
-    given = one["surrogate"]
+    (given,) = one["surrogate"]["parts"]
     w = np.exp(given["importances"]) * kept[places]
     w0 = np.exp(given["background_importance"])
     mine = (w @ given["values"] + w0 * given["background_value"]) / (w.sum() + w0)
     assert mine == pytest.approx(explanation.predict(np.repeat(np.arange(40), kept.astype(int))), abs=1e-12)
+
+
+def test_measured_removals_are_marked_and_exact():
+    explanation = heads_explanation()
+    found = embedded(render(explanation))
+    assert "removal <small>measured</small>" in render(explanation)
+    assert found["classes"][0]["measured"]
+    assert found["classes"][0]["scores"]["removal"] == explanation.removal.tolist()
+    assert found["meanings"]["removal"].endswith("measured on the model")
+    fitted = heads_explanation(settings={"removal": "fitted"})
+    shown = fragment(fitted, assets=False)
+    assert "removal</th>" in shown
+    assert "measured" not in shown.replace('"measured":false', "")
 
 
 def test_an_additive_surrogate_keeps_what_cannot_be_touched():

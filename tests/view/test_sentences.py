@@ -6,6 +6,7 @@ import pytest
 from handmade import single_score, slalom_explanation, tokens_of
 from slalom.explanation import Cost
 from slalom.view import sentences
+from slalom.view.html import fragment
 
 
 @pytest.mark.parametrize(
@@ -13,8 +14,9 @@ from slalom.view import sentences
     [
         (1.0, "good"),
         (0.9, "good"),
-        (0.89, "fair"),
+        (0.899, "fair"),
         (0.7, "fair"),
+        (0.6999, "rough"),
         (0.69, "rough"),
         (0.4, "rough"),
         (0.39, "poor"),
@@ -24,7 +26,34 @@ from slalom.view import sentences
 def test_verdict_by_threshold(r2: float, level: str):
     said = sentences.verdict(slalom_explanation(fidelity={"r2": r2, "linear_r2": -9.0}))
     assert said.level == level
-    assert said.sentence.startswith(f"Held-out R² {r2:.2f} (linear surrogate -9.00): ")
+    shown = said.sentence.removeprefix("Held-out R² ").split(" (linear surrogate -9.00): ")[0]
+    assert r2 - 0.01 < float(shown) <= r2
+    again = sentences.verdict(slalom_explanation(fidelity={"r2": float(shown)}))
+    assert again.level == level
+
+
+@pytest.mark.parametrize(
+    ("low", "r2", "high", "words"),
+    [
+        (0.62, 0.75, 0.85, "between a rough and a good guide; trust the strongest tokens only."),
+        (0.85, 0.92, 0.95, "between a good and a faithful guide; trust the large scores, not the order of "),
+        (-0.2, 0.5, 0.95, "between a misleading and a faithful guide; do not rely on the scores."),
+        (0.71, 0.8, 0.89, "a good guide to the model; trust the large scores, not the order of "),
+    ],
+)
+def test_a_verdict_between_two_classes_says_so(low: float, r2: float, high: float, words: str):
+    said = sentences.verdict(slalom_explanation(fidelity={"r2": r2, "r2_low": low, "r2_high": high}))
+    assert said.sentence.startswith(f"Held-out R² {r2:.2f} (95 %: {low:.2f} to {high:.2f}): {words}")
+    assert sentences.badge(said).startswith("Between") == words.startswith("between")
+
+
+@pytest.mark.parametrize("fidelity", [{"r2": 0.1}, {"r2": 0.5, "r2_low": 0.3, "r2_high": 0.6}])
+def test_no_stable_ranking_beside_scores_that_are_not_to_be_relied_on(fidelity: dict[str, float]):
+    explanation = slalom_explanation(fidelity=fidelity)
+    assert "do not rely on" in sentences.verdict(explanation).sentence
+    assert "stable" not in sentences.cost(explanation)
+    assert "stable" not in fragment(explanation, assets=False)
+    assert "stable" in fragment(slalom_explanation(), assets=False)
 
 
 def test_verdict_names_the_linear_surrogate_where_it_is_better():

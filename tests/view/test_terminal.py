@@ -9,7 +9,15 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from handmade import HOSTILE, REVIEW, hostile_explanation, single_score, slalom_explanation, tokens_of
+from handmade import (
+    HOSTILE,
+    REVIEW,
+    heads_explanation,
+    hostile_explanation,
+    single_score,
+    slalom_explanation,
+    tokens_of,
+)
 from slalom.explanation import Explanation
 from slalom.view.terminal import TOP, show
 
@@ -52,6 +60,13 @@ def test_rows_carry_scores_and_standard_errors():
     wanted = [explanation.score(name)[strongest] for name in ("linear", "value", "importance", "removal")]
     np.testing.assert_allclose(numbers, wanted, atol=0.005)
     assert first.count("±0.12") == 4
+
+
+def test_measured_removals_are_marked():
+    text = shown(heads_explanation())
+    assert re.search(r"importance +removal\*", text)
+    assert "* measured: the model's own answers" in text
+    assert "*" not in shown(heads_explanation(settings={"removal": "fitted"}))
 
 
 def test_bars_lie_on_the_side_of_their_sign():
