@@ -103,7 +103,7 @@ class Explainer:
 
         target: label name or index; by default the label that the model predicts.
         method: a name from `slalom methods`; `options` are that method's own.
-        budget: how many queries the method may ask, or "auto" to stop when the ranking is stable.
+        budget: how many queries the method may ask, or "auto" to stop when the scores are good enough.
         granularity: one score for each position, for each token type, or for each word.
         every_class: explain the other labels too, from the same queries (`.of(label)`).
         explain: which side of a pair; the other side then stays as it is.

@@ -48,7 +48,7 @@ def child() -> None:
     explainer = Explainer(order["model"])
     explainer.predict(order["text"])
     loaded = peak_megabytes()
-    options: dict[str, Any] = {"effort": "fast", "length": SHORT}
+    options: dict[str, Any] = {"length": SHORT}
     explainer(order["text"], budget=order["queries"], seed=order["seed"], **options)
     print(json.dumps({"loaded": loaded, "peak": peak_megabytes()}))
 

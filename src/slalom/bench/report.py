@@ -69,9 +69,7 @@ def _overhead(part: Part) -> list[str]:
         ]
         for row in part["documents"]
     ]
-    told = (
-        "Method slalom, effort fast, queries of three tokens. The forward passes are the module itself over "
-    )
+    told = "Method slalom, queries of three tokens. The forward passes are the module itself over "
     return [
         f"{told}the same id sequences, in inference mode, at the batch size that is fastest.",
         "",

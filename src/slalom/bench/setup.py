@@ -111,7 +111,7 @@ class Bench:
     def short(self, explainer: Explainer, text: str, samples: int | None = None) -> Explanation:
         """An explanation in the setting of the reference: short queries, so many as asked for."""
         budget = samples or self.settings.samples
-        options: dict[str, Any] = {"effort": "fast", "length": SHORT}
+        options: dict[str, Any] = {"length": SHORT}
         return explainer(text, budget=budget, seed=self.settings.seed, **options)
 
     def question(self, text: str) -> Question:

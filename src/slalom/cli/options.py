@@ -158,7 +158,9 @@ Method = Annotated[
 Effort = Annotated[
     EffortName | None,
     option(
-        EXPLANATION, "--effort", help="Fewer queries, or scores closer to the model; balanced by default."
+        EXPLANATION,
+        "--effort",
+        help="How much to ask: fast half as much as balanced, the default; faithful three times.",
     ),
 ]
 Budget = Annotated[
@@ -168,7 +170,7 @@ Budget = Annotated[
         "--budget",
         metavar="N|auto",
         callback=_budget,
-        help="How many queries to ask; auto, the default, stops when the ranking is stable.",
+        help="How many queries to ask; auto, the default, stops when the scores are good enough.",
     ),
 ]
 Seed = Annotated[

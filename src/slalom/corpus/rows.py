@@ -92,7 +92,7 @@ def _scores(explanation: Explanation) -> dict[str, Any]:
 def _measured(explanation: Explanation) -> dict[str, Any]:
     cost = explanation.cost
     return {
-        **{name: explanation.fidelity.get(name) for name in schema.FIDELITY},
+        **{name: explanation.fidelity.get(name) for name in (*schema.FIDELITY, *schema.INTERVAL)},
         "order_certainty": explanation.settings.get("order_certainty"),
         "queries": cost.queries,
         "query_tokens": cost.tokens,

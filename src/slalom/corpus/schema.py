@@ -33,6 +33,9 @@ STDERR = ("values", "importances", "linear", "removal")
 FIDELITY = ("r2", "rmse", "linear_r2", "linear_rmse", "constant_rmse", "removal_error", "heldout_queries")
 """Columns with entries of an explanation's fidelity; what a method does not measure is null."""
 
+INTERVAL = ("r2_low", "r2_high")
+"""More of the same; corpora of before there were intervals do not have them."""
+
 TIMES = ("seconds", "model_seconds")
 """Columns that differ from run to run; every other column is the same for the same input and settings."""
 
@@ -72,7 +75,7 @@ def documents() -> pyarrow.Schema:
         ("ranking", text),
         *[(column, numbers) for column in (*SCORES.values(), ATTRIBUTION)],
         *[(f"{column}_stderr", numbers) for column in STDERR],
-        *[(name, pa.float64()) for name in FIDELITY],
+        *[(name, pa.float64()) for name in (*FIDELITY, *INTERVAL)],
         ("order_certainty", pa.float64()),
         ("queries", pa.int64()),
         ("query_tokens", pa.int64()),

@@ -86,4 +86,4 @@ def judge(rows: Sequence[Row]) -> Judgement:
 def _call(name: str, samples: int) -> dict[str, int | str]:
     if name in ONCE:
         return {}
-    return {"budget": samples, **({"effort": "fast"} if name == "SLALOM, exact fit" else {})}
+    return {"budget": samples, **({"length": 5} if name == "SLALOM, exact fit" else {})}

@@ -62,7 +62,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     specs: dict[tuple[str, str], str] = {(SHAP, "SHAP"): f"kernel_shap:budget={2 * size.cut + 2048}"}
     for n in size.samples:
         specs[f"{n} samples", "SLALOM"] = f"slalom_sgd:budget={n}"
-        specs[f"{n} samples", "SLALOM, exact fit"] = f"slalom:effort=fast:budget={n}"
+        specs[f"{n} samples", "SLALOM, exact fit"] = f"slalom:length=5:budget={n}"
     results = real.study(
         settings, classifier, texts, tuple(specs.values()), ("deletion",), budget=1000, cut=size.cut
     )

@@ -43,7 +43,7 @@ class ExplainRequest(_About):
     )
     every_class: bool = Field(False, description="Explain every label, from the same queries.")
     budget: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
-        "auto", description="How many queries to ask; auto stops when the ranking is stable."
+        "auto", description="How many queries to ask; auto stops when the scores are good enough."
     )
     effort: Literal["fast", "balanced", "faithful"] | None = Field(
         None, description="Fewer queries, or scores closer to the model; for methods that have this option."
