@@ -228,7 +228,7 @@ def _ceiling(one: Heads, target: Target) -> FloatArray | None:
 
 
 def _at(spread: Spread, units: IntArray, surrogate: Heads, sign: float) -> Covariance:
-    """From slopes over the positions, for the target, to a covariance; positions of one unit move together."""
+    """From slopes over the positions, for the target; positions of one unit move together."""
     n, width, half = len(units), int(units.max()) + 1, len(surrogate.parts)
     choose = np.zeros((n + 1, width + 1))
     choose[np.arange(n), units] = 1.0
