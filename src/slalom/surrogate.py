@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -205,10 +205,6 @@ class Heads:
 
     def __len__(self) -> int:
         return len(self.parts[0].importances)
-
-    def map(self, change: Callable[[Slalom], Slalom]) -> Heads:
-        """Every part changed."""
-        return replace(self, parts=tuple(change(part) for part in self.parts))
 
     def link(self, level: FloatArray) -> FloatArray:
         """From Σ_h F_h (…, K) to outputs."""

@@ -145,8 +145,11 @@ def study(
     if several is not None:
         one, spread, left_out = several
         noise = 0.0
-    surrogate = one.map(lambda part: _for_target(part, target, units))
-    surrogate = replace(surrogate, offset=target.read(one.offset[None]), ceiling=_ceiling(one, target))
+    surrogate = Heads(
+        tuple(_for_target(part, target, units) for part in one.parts),
+        target.read(one.offset[None]),
+        None if one.ceiling is None else one.ceiling[[target.column]],
+    )
     sign = float(target.read(np.ones((1, answers.outputs.shape[1])))[0])
     result = Study(surrogate, _at(spread, units, surrogate, sign), sign * left_out, None, None, None, status)
     return _near_text(result, answers, target, answer, noise)
@@ -221,10 +224,6 @@ def _for_target(part: Slalom, target: Target, units: IntArray) -> Slalom:
         target.read(part.background_value[None]),
         part.background_importance,
     )
-
-
-def _ceiling(one: Heads, target: Target) -> FloatArray | None:
-    return None if one.ceiling is None else one.ceiling[[target.column]]
 
 
 def _at(spread: Spread, units: IntArray, surrogate: Heads, sign: float) -> Covariance:
