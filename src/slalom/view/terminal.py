@@ -111,8 +111,8 @@ def _table(explanation: Explanation, console: Console, every_token: bool) -> Tab
     return table
 
 
-def _heading(explanation: Explanation, name: str) -> str:
-    return f"{name}*" if name == "removal" and explanation.measured else name
+def _heading(explanation: Explanation, name: str) -> Text:
+    return Text(f"{name}*" if name == "removal" and explanation.measured else visible(name))
 
 
 def _fitting(explanation: Explanation, width: int) -> list[str]:
