@@ -93,9 +93,13 @@ def heads_explanation(text: str = REVIEW, **changes: Any) -> Explanation:
         "linear": surrogate.shares()[:, 0],
         "removal": surrogate.removal()[:, 0],
     }
-    own: dict[str, Any] = {"scores": scores, "surrogate": surrogate, "settings": {"removal": "measured"}}
-    output = float(surrogate.predict(np.ones((1, n)))[0, 0])
-    return slalom_explanation(text, **({"output": output} | own | changes))
+    own: dict[str, Any] = {
+        "output": float(surrogate.predict(np.ones((1, n)))[0, 0]),
+        "scores": scores,
+        "surrogate": surrogate,
+        "settings": {"removal": "measured"},
+    }
+    return slalom_explanation(text, **(own | changes))
 
 
 def hostile_explanation(text: str) -> Explanation:

@@ -185,6 +185,13 @@ def test_costs_start_at_nothing():
     assert example().cost == Cost(0, 0, 0.0, 0.0)
 
 
+def test_removals_are_measured_where_the_settings_say_so():
+    assert example(settings={"removal": "measured"}).measured
+    assert not example(settings={"removal": "fitted"}).measured
+    bare = {"scores": {"attribution": np.zeros(4)}, "ranking": "attribution"}
+    assert not example(settings={"removal": "measured"}, **bare).measured
+
+
 def heads(n: int = 4, *, ceiling: bool = True, near: bool = True) -> Heads:
     rng = np.random.default_rng(5)
     parts = tuple(Slalom(rng.normal(size=n), rng.normal(size=n), np.array([0.5]), -1.0) for _ in range(2))

@@ -186,7 +186,7 @@ class Explanation:
     @property
     def measured(self) -> bool:
         """Whether the removals are the model's own answers, not the surrogate's."""
-        return self.settings.get("removal") == "measured"
+        return "removal" in self.scores and self.settings.get("removal") == "measured"
 
     def to_frame(self) -> pandas.DataFrame:
         """One row for each token: its string, place, scores and standard errors."""

@@ -67,6 +67,7 @@ def test_measured_removals_are_marked():
     assert re.search(r"importance +removal\*", text)
     assert "* measured: the model's own answers" in text
     assert "*" not in shown(heads_explanation(settings={"removal": "fitted"}))
+    assert "*" not in shown(heads_explanation(), width=40), "what is not shown needs no mark"
 
 
 def test_bars_lie_on_the_side_of_their_sign():

@@ -65,7 +65,7 @@ def _body(explanation: Explanation, console: Console, every_token: bool) -> None
     console.print(_table(explanation, console, every_token))
     if not every_token and len(explanation) > TOP:
         console.print(Text(f"the {TOP} strongest of {len(explanation)} tokens", style="dim"))
-    if explanation.measured:
+    if explanation.measured and "removal" in _fitting(explanation, console.width):
         console.print(Text("* measured: the model's own answers without each token", style="dim"))
     said = sentences.verdict(explanation)
     console.print(Text(said.sentence, style=_VERDICT_STYLE[said.level]))
