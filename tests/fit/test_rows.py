@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from slalom.fit import rows as module
-from slalom.fit.rows import Dense, Rows, Sparse, layout
+from slalom.fit.rows import Matrix, Rows, gram
 
 EXAMPLES = settings(max_examples=50, deadline=None, derandomize=True, database=None)
 COUNTS = hnp.arrays(
@@ -24,19 +24,13 @@ def both(counts: np.ndarray) -> list[Rows]:
     with pytest.MonkeyPatch.context() as patch:
         for limit in (-1.0, 2.0):
             patch.setattr(module, "_DENSE_FROM", limit)
-            made.append(layout(sparse.csr_array(counts)))
-    assert [type(form) for form in made] == [Dense, Sparse]
+            made.append(Rows.of(sparse.csr_array(counts)))
+    assert [form.dense for form in made] == [True, False]
     return made
 
 
-def dense(form: Rows, data: np.ndarray) -> np.ndarray:
-    """One number for every entry, as a matrix over the active units."""
-    if isinstance(form, Dense):
-        return data
-    assert isinstance(form, Sparse)
-    matrix = np.zeros((len(form.starts), len(form.active)))
-    matrix[form.rows, form.columns] = data
-    return matrix
+def dense(matrix: Matrix) -> np.ndarray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
 @EXAMPLES
@@ -44,26 +38,24 @@ def dense(form: Rows, data: np.ndarray) -> np.ndarray:
 def test_both_forms_are_plain_numpy(counts: np.ndarray, seed: int):
     rng = np.random.default_rng(seed)
     n, units = counts.shape
-    used = np.flatnonzero(counts.any(axis=0))
-    full = np.column_stack([counts[:, used], np.ones(n)])
-    weights = rng.lognormal(size=len(used) + 1)
+    full = np.column_stack([counts, np.ones(n)])
+    weights, values = rng.lognormal(size=units + 1), rng.normal(size=units + 1)
     mass = full @ weights
     shares = full * weights / mass[:, None]
-    values, outputs = rng.normal(size=(len(used) + 1, 2)), rng.normal(size=(n, 2))
     told = shares @ values
-    slopes = shares * (values[:, 0] - told[:, [0]])
-    slopes[:, -1] = (values[-1, 0] - told[:, 0]) / mass
+    slopes = shares * (values - told[:, None])
+    slopes[:, -1] = (values[-1] - told) / mass
     for form in both(counts):
-        assert form.active.tolist() == [*used.tolist(), units]
         found, found_mass = form.shares(weights)
-        np.testing.assert_allclose(dense(form, found), shares, atol=1e-14)
+        left = form.matrix(found)
+        assert isinstance(left, np.ndarray) == form.dense
+        np.testing.assert_allclose(dense(left), shares, atol=1e-14)
         np.testing.assert_allclose(found_mass, mass, rtol=1e-13)
-        np.testing.assert_allclose(form.times(found, values), told, atol=1e-12)
-        steep = form.slopes(found, found_mass, values[:, 0], told[:, 0])
-        np.testing.assert_allclose(dense(form, steep), slopes, atol=1e-12)
-        np.testing.assert_allclose(form.pull(steep, outputs), slopes.T @ outputs, atol=1e-12)
-        np.testing.assert_allclose(form.gram(steep, found), slopes.T @ shares, atol=1e-12)
-        np.testing.assert_allclose(form.gram(found, found), shares.T @ shares, atol=1e-12)
+        np.testing.assert_allclose(left @ values, told, atol=1e-12)
+        steep = form.matrix(form.slopes(found, found_mass, values, told))
+        np.testing.assert_allclose(dense(steep), slopes, atol=1e-12)
+        np.testing.assert_allclose(gram(steep, left), slopes.T @ shares, atol=1e-12)
+        np.testing.assert_allclose(gram(left, left), shares.T @ shares, atol=1e-12)
 
 
 def test_slopes_are_derivatives():
@@ -73,11 +65,11 @@ def test_slopes_are_derivatives():
     s, values = rng.normal(size=4), rng.normal(size=5)
 
     def told(form: Rows, s: np.ndarray, w0: float) -> np.ndarray:
-        return form.times(form.shares(np.append(np.exp(s), w0))[0], values[:, None])[:, 0]
+        return form.matrix(form.shares(np.append(np.exp(s), w0))[0]) @ values
 
     for form in both(counts):
         shares, mass = form.shares(np.append(np.exp(s), 0.7))
-        slopes = dense(form, form.slopes(shares, mass, values, told(form, s, 0.7)))
+        slopes = dense(form.matrix(form.slopes(shares, mass, values, told(form, s, 0.7))))
         h = 1e-6
         for j in range(4):
             step = h * np.eye(4)[j]
@@ -88,22 +80,18 @@ def test_slopes_are_derivatives():
 
 
 def test_short_queries_over_many_units_are_kept_sparse():
-    counts = np.eye(60)
-    assert isinstance(layout(sparse.csr_array(counts)), Sparse)
-    assert isinstance(layout(np.ones((60, 60))), Dense)
-    # forty units that never occur do not make three busy ones sparse
-    narrow = np.hstack([np.ones((5, 3)), np.zeros((5, 40))])
-    form = layout(narrow)
-    assert isinstance(form, Dense)
-    assert form.active.tolist() == [0, 1, 2, 43]
+    assert not Rows.of(sparse.csr_array(np.eye(60))).dense
+    assert Rows.of(np.ones((60, 60))).dense
 
 
 def test_stored_zeros_and_repeated_entries():
-    """A stored zero is no entry; the same unit stored twice counts twice."""
+    """A stored zero is no entry; the same unit stored twice counts twice; what was given stays as it was."""
     data, row, column = [1.0, 1.0, 0.0, 2.0], [0, 0, 0, 1], [1, 1, 2, 0]
-    counts = sparse.csr_array((data, (row, column)), shape=(2, 4))
-    for form in (layout(counts), both(counts.toarray())[1]):
-        assert form.active.tolist() == [0, 1, 4]
-        shares, mass = form.shares(np.array([1.0, 3.0, 1.0]))
-        np.testing.assert_allclose(mass, [7.0, 3.0])
-        np.testing.assert_allclose(dense(form, shares), [[0, 6 / 7, 1 / 7], [2 / 3, 0, 1 / 3]])
+    counts = sparse.csr_array((data, (row, column)), shape=(2, 3))
+    stored = counts.nnz
+    form = Rows.of(counts)
+    assert counts.nnz == stored
+    assert len(form.row) == 4
+    shares, mass = form.shares(np.array([1.0, 3.0, 5.0, 1.0]))
+    np.testing.assert_allclose(mass, [7.0, 3.0])
+    np.testing.assert_allclose(dense(form.matrix(shares)), [[0, 6 / 7, 0, 1 / 7], [2 / 3, 0, 0, 1 / 3]])

@@ -125,18 +125,18 @@ def test_a_noisy_fit_agrees_with_the_exact_solver():
     d, counts = 80, sequences(80, 1500, 0)
     truth, rng = planted(d, 1, True), np.random.default_rng(2)
     outputs = truth.predict(counts) + 0.1 * rng.normal(size=(1500, 1))
-    found, other = wide.fit(counts, outputs), exact.fit([exact.Group(counts, outputs)])
+    found, other = wide.fit(counts, outputs), exact.fit(counts, outputs)
     assert found.noise == pytest.approx(0.1, rel=0.05)
     gap = found.surrogate.predict(counts) - other.surrogate.predict(counts)
     assert np.sqrt((gap**2).mean()) < 0.01
     assert other.covariance is not None
     covariance = other.covariance
-    errors = np.sqrt(np.diag(covariance))[d + 1 : 2 * d + 1]
+    errors = np.sqrt(np.diag(covariance.values))[:d]
     np.testing.assert_allclose(found.value_stderr[:, 0], errors, rtol=0.2)
     centred = np.eye(d) - 1.0 / d
-    errors = np.sqrt(np.diag(centred @ covariance[:d, :d] @ centred))
+    errors = np.sqrt(np.diag(centred @ covariance.importances[:d, :d] @ centred))
     assert np.median(found.importance_stderr / errors) == pytest.approx(1.0, abs=0.15)
-    mixed = np.diag(covariance[:d, d + 1 : 2 * d + 1])
+    mixed = np.diag(covariance.mixed)[:d]
     assert np.corrcoef(mixed, found.covariance[:, 0])[0, 1] > 0.9
 
 

@@ -12,7 +12,7 @@ from theory_layers import WORDS, ids_of, make
 
 from slalom import Explainer
 from slalom.errors import InputError
-from slalom.fit.exact import Group, fit
+from slalom.fit.exact import fit
 from slalom.surrogate import Slalom
 from slalom.theory.heads import average, first_order_gap, head_slaloms, pooled
 from slalom.theory.layer import layer
@@ -48,7 +48,7 @@ def test_the_solver_gives_a_head_back() -> None:
     (head,) = head_slaloms(layer(model))
     counts = counted(texts(400, 3, seed=1))[:, 3:]
     own = Slalom(head.values[3:], head.importances[3:], head.background_value, head.background_importance)
-    found = fit([Group(counts, own.predict(counts))]).surrogate
+    found = fit(counts, own.predict(counts)).surrogate
     assert isinstance(found, Slalom)
     want = own.normalised()
     np.testing.assert_allclose(found.importances, want.importances, atol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 
 from slalom import Explainer
 from slalom.designs import short, singles
-from slalom.fit.exact import Group, fit
+from slalom.fit.exact import fit
 from slalom.models import open_model
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -39,7 +39,7 @@ def test_the_solver_recovers_the_planted_slalom(d: int, classes: int) -> None:
         [singles(tokens.first, d), short(tokens.first, d, 3 * d, (2, 3), np.random.default_rng(0))]
     )
     signal = Target(1, model.labels, model.activation).signal(ask(queries))
-    found = fit([Group(queries.counts(tokens.inverse, d), signal)], background=False).surrogate
+    found = fit(queries.counts(tokens.inverse, d), signal, background=False).surrogate
     assert isinstance(found, Slalom)
     np.testing.assert_allclose(found.importances, s - s.mean(), atol=1e-6)
     want = v if classes == 1 else v - v.mean(axis=1, keepdims=True)

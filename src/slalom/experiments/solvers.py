@@ -22,7 +22,7 @@ def fitted(solver: str, counts: Any, outputs: FloatArray, seed: int) -> Slalom:
 
     if solver in _EPOCHS:
         return sgd.fit(counts, outputs, epochs=_EPOCHS[solver], seed=seed).surrogate
-    return exact.fit([exact.Group(counts, outputs)], background=solver != EXACT).surrogate
+    return exact.fit(counts, outputs, background=solver != EXACT).surrogate
 
 
 def least_squares(counts: Any, outputs: FloatArray, start: Slalom) -> FloatArray:

@@ -33,8 +33,7 @@ def explain(
     tokens = ask.tokens
     sample = draw(ask, target, "deletions", queries("slalom_fidelity", budget, least=2) - 1, seed, most=most)
     counts = sample.queries.counts(tokens.inverse, tokens.n_types)
-    group = exact.Group(counts[sample.fitted], sample.outputs[sample.fitted])
     column = target.index if sample.outputs.shape[1] > 1 else 0
-    solved = exact.fit([group], column=column)
+    solved = exact.fit(counts[sample.fitted], sample.outputs[sample.fitted], column=column)
     settings = {"most": most, "solver": solved.status}
     return finish_types(ask, target, "slalom_fidelity", solved.surrogate, sample, counts, settings)

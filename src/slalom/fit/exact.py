@@ -1,15 +1,14 @@
 """The exact solver (maths 3c, 3e): Gauss–Newton on SLALOM with the values eliminated, ridge chosen from data.
 
 One solver serves every design. The counts are over *units* (token types, and positions where a design looks
-at them one by one); parameters are tied to units, so that a position may deviate from its type. Every group
-of queries has its own noise variance and every block of parameters its own prior variance; all are estimated
-from the same factorisation, so there is no knob to turn.
+at them one by one); parameters are tied to units, so that a position may deviate from its type. The noise
+variance and a prior variance for every block of parameters are estimated from the same factorisation, so
+there is no knob to turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 from scipy import linalg, sparse
@@ -31,11 +30,11 @@ from slalom.fit.normal import (
     solve_values,
 )
 from slalom.fit.result import Covariance, Fit
-from slalom.fit.rows import layout
+from slalom.fit.rows import Rows
 from slalom.surrogate import Counts, Slalom
 from slalom.tokens import FloatArray, IntArray
 
-__all__ = ["Group", "Ties", "fit", "two_levels", "untied"]
+__all__ = ["Ties", "fit", "two_levels", "untied"]
 
 _MAX_ITERATIONS = 60
 _WARM_UP = 1
@@ -58,14 +57,6 @@ _LARGEST_STEP = 3.0
 """In units of importance; keeps the first steps inside what the linearisation can see."""
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Queries of one kind, believed to be equally well described: counts over units and outputs (N × K)."""
-
-    counts: Counts
-    outputs: FloatArray
-
-
 def untied(n_units: int) -> Ties:
     """Every unit is its own parameter: the paper's SLALOM."""
     return Ties(None, np.zeros(n_units, np.int64), (True,))
@@ -83,7 +74,8 @@ def two_levels(inverse: IntArray) -> Ties:
 
 
 def fit(
-    groups: Sequence[Group],
+    counts: Counts,
+    outputs: FloatArray,
     ties: Ties | None = None,
     *,
     background: bool = True,
@@ -91,13 +83,12 @@ def fit(
     gamma: float = 0.0,
     check: Callable[[], None] = lambda: None,
 ) -> Fit[Slalom]:
-    """The SLALOM over units that fits all groups of queries best, with the covariance for output `column`.
+    """The SLALOM that fits queries best (counts N × U, outputs N × K); the covariance is for output `column`.
 
     `check` is called at every step and may raise to end the work.
     """
-    problem = _problem(groups, ties, background)
-    together = np.concatenate(problem.outputs)
-    size, spread = np.abs(together).max(), np.ptp(together, axis=0).max()
+    problem = _problem(counts, outputs, ties, background)
+    size, spread = np.abs(problem.outputs).max(), np.ptp(problem.outputs, axis=0).max()
     if size > _WIDEST:
         raise FitError(
             f"the model's answers go up to {size:.3g}, too far for a surrogate to be fitted to them"
@@ -114,27 +105,22 @@ def fit(
     importances = problem.ties.up(np.append(point.s, 0.0))[:-1]
     s0 = float(np.log(point.w0)) if point.w0 > 0 else -np.inf
     surrogate = Slalom(units[:-1], importances, units[-1], s0).normalised(gamma)
-    loss = sum(float((r**2).sum()) for r in point.residuals) / sum(r.size for r in point.residuals)
-    return Fit(surrogate, covariance, loss, iterations, status)
+    return Fit(surrogate, covariance, float((point.residuals**2).mean()), iterations, status)
 
 
-def _problem(groups: Sequence[Group], ties: Ties | None, background: bool) -> Problem:
-    widths = {(g.counts.shape or (0, 0))[1] for g in groups}
-    if len(widths) != 1 or not all(np.all(g.counts.sum(axis=1) > 0) and len(g.outputs) for g in groups):
-        raise InputError(
-            f"every group needs queries with tokens in them, over the same units; got {len(groups)} groups"
-        )
-    outputs = [outputs_matrix(g.outputs, (g.counts.shape or (0,))[0], "queries") for g in groups]
-    n_units = int(widths.pop())
-    ties = ties or untied(n_units)
+def _problem(counts: Counts, outputs: FloatArray, ties: Ties | None, background: bool) -> Problem:
+    n, units = counts.shape or (0, 0)
+    if n == 0 or not np.all(counts.sum(axis=1) > 0):
+        raise InputError(f"a fit needs queries with tokens in them; got {n} queries over {units} units")
+    outputs, ties = outputs_matrix(outputs, n, "queries"), ties or untied(units)
     around = np.append(np.asarray(ties.centred)[ties.blocks], True)
-    centre = np.where(around[:, None], np.concatenate(outputs).mean(axis=0), 0.0)
-    return Problem([layout(g.counts) for g in groups], outputs, ties, centre, background)
+    centre = np.where(around[:, None], outputs.mean(axis=0), 0.0)
+    return Problem(Rows.of(counts), outputs, ties, centre, background)
 
 
 def _constant(problem: Problem) -> Fit[Slalom]:
     """All outputs are the same: every value is that output, and importances have nothing to weigh."""
-    values = np.tile(np.concatenate(problem.outputs).mean(axis=0), (problem.n_units, 1))
+    values = np.tile(problem.outputs.mean(axis=0), (problem.n_units, 1))
     zero = np.zeros((problem.n_units + 1, problem.n_units + 1))
     covariance = Covariance(zero, zero, zero, 0.0)
     return Fit(Slalom(values, np.zeros(problem.n_units)), covariance, 0.0, 0, "constant")
@@ -149,8 +135,7 @@ def _iterate(problem: Problem, check: Callable[[], None]) -> tuple[Point, Varian
         check()
         system = curvature(problem, variances, point)
         if iteration > _WARM_UP:
-            spread = posterior(problem, point, system)
-            variances = evidence.reestimate(problem, variances, point, system, spread)
+            variances = evidence.reestimate(problem, variances, point, posterior(problem, point, system))
         before = point
         point, damping = _step(problem, variances, point, system, damping)
         if iteration >= _AT_LEAST and _settled(problem, before, point):
@@ -193,14 +178,11 @@ def _settled(problem: Problem, before: Point, after: Point) -> bool:
     A SLALOM without ties may be the exact description, if there are answers enough to tell: where less than a
     tenth is left, the steps go on until that shows.
     """
-    moved = sum(float(((a - b) ** 2).sum()) for a, b in zip(before.residuals, after.residuals, strict=True))
-    left = sum(float((r**2).sum()) for r in after.residuals)
-    total = sum(float((y**2).sum()) for y in problem.outputs)
-    strictness = 1.0
-    if problem.ties.matrix is None and sum(map(len, problem.outputs)) >= 2 * len(problem.ties.blocks):
-        spread = sum(float(((y - y.mean(axis=0)) ** 2).sum()) for y in problem.outputs)
-        strictness = min(1.0, 10.0 * left / spread) ** 2
-    return left <= _EXACT * total or moved <= 1e-3 * left * strictness
+    moved = float(((before.residuals - after.residuals) ** 2).sum())
+    left, outputs, strictness = float((after.residuals**2).sum()), problem.outputs, 1.0
+    if problem.ties.matrix is None and len(outputs) >= 2 * len(problem.ties.blocks):
+        strictness = min(1.0, 10.0 * left / float(((outputs - outputs.mean(axis=0)) ** 2).sum())) ** 2
+    return left <= _EXACT * float((outputs**2).sum()) or moved <= 1e-3 * left * strictness
 
 
 def _covariance(problem: Problem, variances: Variances, point: Point, column: int) -> Covariance:
@@ -212,5 +194,5 @@ def _covariance(problem: Problem, variances: Variances, point: Point, column: in
         outside(spread.ss * np.outer(scale, scale)),
         outside(scale[:, None] * spread.sv[column]),
         outside(spread.vv[column]),
-        float(variances.noise.max()),
+        variances.noise,
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, sparse
 
-from slalom.fit.rows import Rows
+from slalom.fit.rows import Rows, gram
 from slalom.tokens import FloatArray, IntArray
 
 Factor = tuple[FloatArray, bool]
@@ -52,10 +52,11 @@ class Ties:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Groups of queries over units, and how the units are tied."""
+    """Queries over units, what was answered, and how the units are tied."""
 
-    rows: list[Rows]
-    outputs: list[FloatArray]
+    rows: Rows
+    outputs: FloatArray
+    """(N, K)"""
     ties: Ties
     centre: FloatArray
     """(P + 1, K) prior means of the values, the background last."""
@@ -68,9 +69,9 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Variances:
-    """Noise of every group of queries, and prior spread of every block of parameters."""
+    """Noise of the answers, and prior spread of every block of parameters."""
 
-    noise: FloatArray
+    noise: float
     s: FloatArray
     v: FloatArray
 
@@ -84,35 +85,25 @@ class Point:
     w0: float
     v: FloatArray
     """(P + 1, K)"""
-    shares: list[FloatArray]
-    masses: list[FloatArray]
-    residuals: list[FloatArray]
+    shares: FloatArray
+    """Of every entry."""
+    mass: FloatArray
+    """(N,)"""
+    residuals: FloatArray
+    """(N, K)"""
     factor: Factor
     """Of H_vv."""
 
 
 def solve_values(problem: Problem, variances: Variances, s: FloatArray, w0: float) -> Point:
     """The point at these importances."""
-    ties, size = problem.ties, problem.n_units + 1
-    weights = np.append(np.exp(ties.up(np.append(s, 0.0))[:-1]), w0)
-    gram, pull = np.zeros((size, size)), np.zeros((size, problem.centre.shape[1]))
-    shares, masses = [], []
-    for rows, outputs, noise in zip(problem.rows, problem.outputs, variances.noise, strict=True):
-        share, mass = rows.shares(weights[rows.active])
-        gram[np.ix_(rows.active, rows.active)] += rows.gram(share, share) / noise
-        pull[rows.active] += rows.pull(share, outputs) / noise
-        shares.append(share)
-        masses.append(mass)
-    prior = value_precision(problem, variances)
-    factor = cholesky(ties.inside(gram), prior)
-    right = prior[:, None] * problem.centre + ties.down(pull)
+    ties, rows = problem.ties, problem.rows
+    shares, mass = rows.shares(np.append(np.exp(ties.up(np.append(s, 0.0))[:-1]), w0))
+    matrix, prior = rows.matrix(shares), value_precision(problem, variances)
+    factor = cholesky(ties.inside(gram(matrix, matrix) / variances.noise), prior)
+    right = prior[:, None] * problem.centre + ties.down(matrix.T @ problem.outputs / variances.noise)
     v = linalg.cho_solve(factor, right, check_finite=False)
-    units = ties.up(v)
-    residuals = [
-        outputs - rows.times(share, units[rows.active])
-        for rows, outputs, share in zip(problem.rows, problem.outputs, shares, strict=True)
-    ]
-    return Point(s, w0, v, shares, masses, residuals, factor)
+    return Point(s, w0, v, shares, mass, problem.outputs - matrix @ ties.up(v), factor)
 
 
 def value_precision(problem: Problem, variances: Variances) -> FloatArray:
@@ -137,18 +128,9 @@ def cholesky(matrix: FloatArray, diagonal: FloatArray) -> Factor:
 
 def objective(problem: Problem, variances: Variances, point: Point) -> float:
     """Weighted squares plus priors: what a step must not raise."""
-    misfit = sum(float((r**2).sum()) / n for r, n in zip(point.residuals, variances.noise, strict=True))
     values = value_precision(problem, variances)[:, None] * (point.v - problem.centre) ** 2
+    misfit = float((point.residuals**2).sum()) / variances.noise
     return misfit + float(values.sum()) + float((point.s**2 / variances.s[problem.ties.blocks]).sum())
-
-
-@dataclass(frozen=True, eq=False)
-class Grams:
-    """Of one group, over its active units, not divided by its noise; lists have one matrix per output."""
-
-    vv: FloatArray
-    ss: list[FloatArray]
-    sv: list[FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,52 +141,23 @@ class Curvature:
     gradient: FloatArray
     half: list[FloatArray]
     """Per output: L⁻¹ H_vs, where L Lᵀ = H_vv."""
-    grams: list[Grams]
 
 
 def curvature(problem: Problem, variances: Variances, point: Point) -> Curvature:
     """The system at a point."""
-    ties, size, n_outputs = problem.ties, problem.n_units + 1, point.v.shape[1]
-    units = ties.up(point.v)
-    h_ss, gradient = np.zeros((size, size)), np.zeros(size)
-    h_sv = [np.zeros((size, size)) for _ in range(n_outputs)]
-    grams = []
-    for g, (rows, noise) in enumerate(zip(problem.rows, variances.noise, strict=True)):
-        block = np.ix_(rows.active, rows.active)
-        share, told = point.shares[g], problem.outputs[g] - point.residuals[g]
-        own = Grams(rows.gram(share, share), [], [])
-        for k in range(n_outputs):
-            slopes = rows.slopes(share, point.masses[g], units[rows.active, k], told[:, k])
-            own.ss.append(rows.gram(slopes, slopes))
-            own.sv.append(rows.gram(slopes, share))
-            h_ss[block] += own.ss[k] / noise
-            h_sv[k][block] += own.sv[k] / noise
-            gradient[rows.active] += rows.pull(slopes, point.residuals[g][:, [k]])[:, 0] / noise
-        grams.append(own)
-    return _eliminate(problem, variances, point, h_ss, h_sv, gradient, grams)
-
-
-def _eliminate(
-    problem: Problem,
-    variances: Variances,
-    point: Point,
-    h_ss: FloatArray,
-    h_sv: list[FloatArray],
-    gradient: FloatArray,
-    grams: list[Grams],
-) -> Curvature:
-    ties = problem.ties
+    ties, rows, noise = problem.ties, problem.rows, variances.noise
+    units, told, shares = ties.up(point.v), problem.outputs - point.residuals, rows.matrix(point.shares)
     prior = np.append(1.0 / variances.s[ties.blocks], 0.0)
-    schur = ties.inside(h_ss) + np.diag(prior)
-    slope = ties.down(gradient) - prior * np.append(point.s, 0.0)
-    half = []
-    for mixed in h_sv:
-        half.append(_triangular(point.factor, ties.inside(mixed).T))
-        schur -= half[-1].T @ half[-1]
+    schur, gradient, half = np.diag(prior), -prior * np.append(point.s, 0.0), []
+    for k in range(point.v.shape[1]):
+        slopes = rows.matrix(rows.slopes(point.shares, point.mass, units[:, k], told[:, k]))
+        half.append(_triangular(point.factor, ties.inside(gram(slopes, shares) / noise).T))
+        schur += ties.inside(gram(slopes, slopes) / noise) - half[-1].T @ half[-1]
+        gradient += ties.down(slopes.T @ point.residuals[:, k]) / noise
     if not problem.background:
         schur[-1], schur[:, -1] = 0.0, 0.0
-        schur[-1, -1], slope[-1] = 1.0, 0.0
-    return Curvature(schur, slope, half, grams)
+        schur[-1, -1], gradient[-1] = 1.0, 0.0
+    return Curvature(schur, gradient, half)
 
 
 @dataclass(frozen=True, eq=False)

@@ -164,8 +164,9 @@ def _one_head(
     ties = exact.two_levels(tokens.inverse) if width == len(tokens) else exact.untied(width)
     # Neither with few types nor with queries of one length can the background be told from the tokens.
     background = tokens.n_types > 2 and np.ptp(answers.queries.lengths) > 0
-    group = exact.Group(counts, answers.outputs)
-    found = exact.fit([group], ties, background=bool(background), column=target.column, check=check)
+    found = exact.fit(
+        counts, answers.outputs, ties, background=bool(background), column=target.column, check=check
+    )
     surrogate, covariance = found.surrogate, found.covariance
     if surrogate.background_importance < surrogate.importances.mean() - _FAINT:
         surrogate = replace(surrogate, background_importance=-np.inf)
