@@ -204,8 +204,20 @@ def before(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     return json.loads(out.read_text())["rows"]
 
 
+HEAD = """# One surrogate at every scale
+
+All-scale R²: of the predictions for 300 fresh copies of each text, sizes log-uniform from one token to all but one, a third of them
+stretches; a method without a surrogate adds its scores up, best shift and gain allowed. Removal error: squared error of the predicted
+change under 1 to 10 random removals, relative to predicting no change, summed over texts (median over texts). Additive: the
+cross-validated R² that an explanation tells of an additive surrogate of the same queries. Seconds are CPU seconds of one thread. Means and
+standard errors over texts.
+
+Made by `python benchmarks/all_scales.py run --model M --data D --seed S --before CHECKOUT --out R` and `table`.
+"""
+
+
 def table(runs: list[dict[str, Any]]) -> str:
-    lines = []
+    lines = [HEAD]
     for run in runs:
         frame = pandas.DataFrame(run["rows"])
         frame["band"] = np.where(frame.tokens <= LENGTHS[0][1], "30–120", "150–256")
