@@ -210,10 +210,10 @@ All-scale R²: of the predictions for 300 fresh copies of a text, sizes log-unif
 one, a third of them stretches; a method without a surrogate adds its scores up, best shift and gain allowed.
 Removal error: squared error of the predicted change under 1 to 10 random removals, relative to predicting no
 change, summed over texts (median over texts). Additive: the cross-validated R² that an explanation tells of
-an additive surrogate of the same queries. Seconds are CPU seconds of one thread. Means and standard errors over
-texts.
+an additive surrogate of the same queries. Seconds are CPU seconds of one thread. Means and standard errors
+over texts.
 
-Made by `python benchmarks/all_scales.py run --model M --data D --seed S --before CHECKOUT --out R` and `table`.
+Made by `benchmarks/all_scales.py run --model M --data D --seed S --before CHECKOUT --out R` and `table`.
 """
 
 

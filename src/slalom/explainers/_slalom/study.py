@@ -66,7 +66,7 @@ class Answers:
             bent = join(long)
             logits, found = ask.gradients(bent, target.weights)
             sloped = np.r_[sloped, np.arange(len(bent)) + len(kinds)]
-            kinds += ["long"] * len(bent)
+            kinds.extend("long" for _ in range(len(bent)))
             queries = join([queries, bent])
             outputs = np.concatenate([outputs, target.signal(logits)])
             slopes = np.concatenate([slopes, found])
