@@ -122,7 +122,7 @@ print(found.stderr)
 def peak(path: Path) -> tuple[float, str]:
     """Megabytes at most, and what was said on stderr."""
     done = subprocess.run(
-        [sys.executable, "-c", _PEAK, str(path)], capture_output=True, text=True, check=True, timeout=240
+        [sys.executable, "-c", _PEAK, str(path)], capture_output=True, text=True, check=True
     )
     kilobytes, _, said = done.stdout.partition("\n")
     return int(kilobytes) / 1024, said

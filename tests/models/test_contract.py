@@ -118,7 +118,7 @@ def test_the_users_model_stays_as_it_is(kind: str):
     for i, part in enumerate(module.modules()):
         part.training = i % 3 != 0
     before = fingerprint(module)
-    np.testing.assert_array_equal(model.logits(tokens, queries(tokens)), expected)
+    np.testing.assert_allclose(model.logits(tokens, queries(tokens)), expected, atol=TOLERANCE)
     assert_unchanged(module, before)
 
     calls = iter(range(100))
