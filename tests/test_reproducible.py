@@ -73,6 +73,15 @@ def test_in_another_process(bundled: Explainer):
     assert timeless(json.loads(output)) == document(bundled(TEXTS[0], **call))
 
 
+def alike(one: Explanation, other: Explanation) -> None:
+    """A fit of several heads ends where steps gain little: rounding moves it, but little beside its errors."""
+    for name, score in other.scores.items():
+        error = other.stderr.get(name, other.stderr["linear"])
+        assert (np.abs(one.scores[name] - score) <= 0.1 * error + 1e-4).all(), name
+    for name, error in other.stderr.items():
+        np.testing.assert_allclose(one.stderr[name], error, rtol=0.05, atol=1e-4, err_msg=name)
+
+
 @pytest.mark.parametrize("granularity", ["positions", "types", "words"])
 def test_a_list_gives_what_each_text_alone_gives(bundled: Explainer, granularity: str):
     """Their queries share batches, which moves answers by float rounding (below 1e-5) and nothing else."""
@@ -85,10 +94,10 @@ def test_a_list_gives_what_each_text_alone_gives(bundled: Explainer, granularity
             assert (one.text, one.target) == (other.text, other.target)
             assert one.cost.queries == other.cost.queries
             assert one.cost.tokens == other.cost.tokens
-            certainty = {"order_certainty": one.settings["order_certainty"]}
-            assert dict(one.settings) == {**other.settings, **certainty}
-            for name, score in other.scores.items():
-                np.testing.assert_allclose(one.scores[name], score, rtol=1e-3, atol=1e-4)
+            numbers = {name: one.settings[name] for name in ("order_certainty", "fidelity_by_size")}
+            assert dict(one.settings) == {**other.settings, **numbers}
+            assert one.fidelity == pytest.approx(dict(other.fidelity), rel=1e-3, abs=1e-3)
+            alike(one, other)
 
 
 def test_the_same_list_twice(bundled: Explainer):
@@ -110,10 +119,7 @@ def test_batches_do_not_matter(bundled: Explainer, batch_tokens: int):
     other = Explainer(batch_tokens=batch_tokens)(TEXTS[0], effort="balanced", budget=150)
     assert isinstance(usual, Explanation)
     assert isinstance(other, Explanation)
-    for name, score in usual.scores.items():
-        np.testing.assert_allclose(other.scores[name], score, atol=1e-4, err_msg=name)
-    for name, error in usual.stderr.items():
-        np.testing.assert_allclose(other.stderr[name], error, atol=1e-4, err_msg=name)
+    alike(other, usual)
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
