@@ -123,3 +123,16 @@ def test_what_cannot_be_fitted():
             linear.fit(np.eye(2), np.zeros(2), weights)
     with pytest.raises(InputError, match="nothing to fit"):
         linear.fit(np.zeros((2, 0)), np.zeros(2))
+
+
+@pytest.mark.parametrize("ridge", [0.1, 3.0])
+def test_left_out_errors_are_those_of_refits(ridge: float, monkeypatch: pytest.MonkeyPatch):
+    """At a fixed ridge."""
+    monkeypatch.setattr(linear, "_choose", lambda *_: ridge)
+    rng = np.random.default_rng(0)
+    counts, outputs = rng.integers(0, 3, size=(20, 6)).astype(float), rng.normal(size=20)
+    found = linear.left_out(counts, outputs)
+    for i in range(20):
+        rest = np.delete(np.arange(20), i)
+        other = linear.fit(counts[rest], outputs[rest], ridge=ridge).surrogate
+        assert found[i] == pytest.approx(outputs[i] - other.predict(counts[[i]])[0, 0], abs=1e-9)

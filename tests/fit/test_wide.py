@@ -6,8 +6,7 @@ from scipy import sparse
 
 from slalom.errors import InputError
 from slalom.fit import exact, wide
-from slalom.fit.wide_spread import spread
-from slalom.fit.wide_system import Data, Point, Prior, backward, blocks, forward, point, solve, system
+from slalom.fit.wide_system import Data, Point, Prior, backward, blocks, forward, point, solve, spread, system
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray
 

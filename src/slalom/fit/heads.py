@@ -20,6 +20,9 @@ from slalom.perturb import Perturbations
 from slalom.surrogate import Heads, Slalom
 from slalom.tokens import FloatArray, IntArray
 
+Shape = tuple[int, int, int]
+"""Heads, units and the background, outputs."""
+
 HEADS = 6
 """Fewer predict less well, more take longer (docs/design-study.md)."""
 _STEPS = 120
@@ -88,6 +91,47 @@ class Entries:
 
 
 @dataclass(frozen=True, eq=False)
+class Told:
+    """What the heads say of the queries, for one output."""
+
+    entries: Entries
+    shares: FloatArray
+    """(H, E)"""
+    moved: FloatArray
+    """(H, E) share (v − F_h)"""
+    level: FloatArray
+    """(N,) Σ_h F_h"""
+    outputs: FloatArray
+    """(N,) a·tanh(Σ_h F_h / a)"""
+    slope: FloatArray
+    """(N,) of the outputs by the level …"""
+    bend: FloatArray
+    """… and the second derivative."""
+
+    @classmethod
+    def at(cls, entries: Entries, shares: FloatArray, v: FloatArray, log_a: float) -> Told:
+        """For values (H, units + 1)."""
+        values, a = v[:, entries.column], np.exp(log_a)
+        each = entries.sums(shares * values)
+        level = each.sum(axis=0)
+        t = np.tanh(level / a)
+        slope = 1.0 - t**2
+        moved = shares * (values - each[:, entries.row])
+        return cls(entries, shares, moved, level, a * t, slope, -2.0 * t * slope / a)
+
+    def tail(self, count: int) -> Told:
+        """The same of the last queries, which have `count` entries."""
+        entries = self.entries.tail(count)
+        parts = (part[-len(entries) :] for part in (self.level, self.outputs, self.slope, self.bend))
+        return Told(entries, self.shares[:, -count:], self.moved[:, -count:], *parts)
+
+    @property
+    def by_ceiling(self) -> FloatArray:
+        """(N,) slopes of the outputs by log a."""
+        return self.outputs - self.level * self.slope
+
+
+@dataclass(frozen=True, eq=False)
 class Spread:
     """The posterior of the linearised model: the prior less what the queries have told."""
 
@@ -151,9 +195,7 @@ def fit(
     return HeadsFit(_surrogate(x, shape, offset, scale), Spread(own, told), scale * left_out)
 
 
-def _prior(
-    shape: tuple[int, int, int], inverse: IntArray, z: FloatArray
-) -> tuple[FloatArray, sparse.csr_array]:
+def _prior(shape: Shape, inverse: IntArray, z: FloatArray) -> tuple[FloatArray, sparse.csr_array]:
     """Centre and factor of the prior: a unit is its type plus a deviation; the background is alone."""
     h, u, k = shape
     member = sparse.csr_array((np.ones(u - 1), (np.arange(u - 1), inverse)))
@@ -169,7 +211,7 @@ def _prior(
     return centre, sparse.csr_array(factor)
 
 
-def _start(shape: tuple[int, int, int], inverse: IntArray, rng: np.random.Generator) -> FloatArray:
+def _start(shape: Shape, inverse: IntArray, rng: np.random.Generator) -> FloatArray:
     """All heads but the first set out from random places, or they would stay copies of one head."""
     h, u, k = shape
     width = u + int(inverse.max()) + 1
@@ -179,19 +221,14 @@ def _start(shape: tuple[int, int, int], inverse: IntArray, rng: np.random.Genera
     return np.concatenate([s.ravel(), v.ravel(), np.zeros(k)])
 
 
-def _parts(x: FloatArray, shape: tuple[int, int, int]) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _parts(x: FloatArray, shape: Shape) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Views of the importances (H, units + 1), values (H, units + 1, K) and log ceilings (K,)."""
     h, u, k = shape
     return x[: h * u].reshape(h, u), x[h * u : h * u * (1 + k)].reshape(h, u, k), x[h * u * (1 + k) :]
 
 
 def _misfit(
-    x: FloatArray,
-    shape: tuple[int, int, int],
-    entries: Entries,
-    z: FloatArray,
-    slopes: FloatArray,
-    column: int,
+    x: FloatArray, shape: Shape, entries: Entries, z: FloatArray, slopes: FloatArray, column: int
 ) -> tuple[float, FloatArray]:
     """Half the weighted squares, and their gradient."""
     s, v, log_a = _parts(x, shape)
@@ -199,20 +236,15 @@ def _misfit(
     by_s, by_v, by_a = _parts(gradient, shape)
     shares, loss = entries.shares(s), 0.0
     for k in range(shape[2]):
-        level, _, moved = _heads(entries, shares, v[:, :, k])
-        told, slope, bend = _link(level, log_a[k])
-        error = told - z[:, k]
-        loss += 0.5 * float(error @ error) / _NOISE**2
+        told = Told.at(entries, shares, v[:, :, k], log_a[k])
+        error = told.outputs - z[:, k]
         pull = error / _NOISE**2
-        each = (pull * slope)[entries.row]
-        to_s, to_v = each * moved, each * shares
-        by_a[k] += pull @ (told - level * slope)
+        each = (pull * told.slope)[entries.row]
+        to_s, to_v = each * told.moved, each * shares
+        by_a[k] += pull @ told.by_ceiling
+        loss += 0.5 * float(pull @ error)
         if k == column and len(slopes):
-            tail = entries.tail(len(slopes))
-            lost, more_s, more_v, more_a = _slope_misfit(
-                tail, slopes, shares[:, -len(slopes) :], moved[:, -len(slopes) :],
-                *(part[-len(tail) :] for part in (level, slope, bend)),
-            )  # fmt: skip
+            lost, more_s, more_v, more_a = _slope_misfit(told.tail(len(slopes)), slopes)
             to_s[:, -len(slopes) :] += more_s
             to_v[:, -len(slopes) :] += more_v
             by_a[k] += more_a
@@ -222,48 +254,25 @@ def _misfit(
     return loss, gradient
 
 
-def _slope_misfit(
-    entries: Entries,
-    slopes: FloatArray,
-    shares: FloatArray,
-    moved: FloatArray,
-    level: FloatArray,
-    slope: FloatArray,
-    bend: FloatArray,
-) -> tuple[float, FloatArray, FloatArray, float]:
+def _slope_misfit(told: Told, slopes: FloatArray) -> tuple[float, FloatArray, FloatArray, float]:
     """The same for soft-removal gradients: loss, and what it adds by entry to the gradients."""
-    row, tokens = entries.row, entries.column < entries.units
+    entries, row = told.entries, told.entries.row
     # gradients shrink as copies grow, and so do their errors
-    weights = entries.sums(tokens.astype(float))[row] * tokens
-    total = moved.sum(axis=0)
-    error = slope[row] * total - slopes
-    pull = weights * error
-    straight = pull * slope[row]
-    curved = entries.sums(pull * total) * bend
-    along = (entries.sums(straight * shares) - curved)[:, row]
-    across = entries.sums(straight * moved)[:, row]
-    to_s = straight * moved - across * shares - along * moved
-    return 0.5 * float(pull @ error), to_s, (straight - along) * shares, -float(curved @ level)
-
-
-def _heads(entries: Entries, shares: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(N,) Σ_h F_h, (H, N) F_h, and (H, E) share (v − F_h)."""
-    values = v[:, entries.column]
-    each = entries.sums(shares * values)
-    return each.sum(axis=0), each, shares * (values - each[:, entries.row])
-
-
-def _link(level: FloatArray, log_a: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """a·tanh(F/a), its slope and its second derivative."""
-    a = np.exp(log_a)
-    t = np.tanh(level / a)
-    slope = 1.0 - t**2
-    return a * t, slope, -2.0 * t * slope / a
+    tokens = (entries.column < entries.units).astype(float)
+    total = told.moved.sum(axis=0)
+    error = told.slope[row] * total - slopes
+    pull = entries.sums(tokens)[row] * tokens * error
+    straight = pull * told.slope[row]
+    curved = entries.sums(pull * total) * told.bend
+    along = (entries.sums(straight * told.shares) - curved)[:, row]
+    across = entries.sums(straight * told.moved)[:, row]
+    to_s = straight * told.moved - across * told.shares - along * told.moved
+    return 0.5 * float(pull @ error), to_s, (straight - along) * told.shares, -float(curved @ told.level)
 
 
 def _spread(
     x: FloatArray,
-    shape: tuple[int, int, int],
+    shape: Shape,
     entries: Entries,
     z: FloatArray,
     slopes: FloatArray,
@@ -273,32 +282,22 @@ def _spread(
 ) -> tuple[FloatArray, FloatArray]:
     """C⁻¹ J L of the model linearised in x, and the errors on left-out outputs, in units of z."""
     s, v, log_a = _parts(x, shape)
-    shares = entries.shares(s)
-    level, _, moved = _heads(entries, shares, v[:, :, column])
-    told, slope, bend = _link(level, log_a[column])
-    n, last = len(z), told - level * slope
-    seen = [_jacobian(entries, slope[entries.row] * moved, slope[entries.row] * shares, last, shape, column)]
+    told = Told.at(entries, entries.shares(s), v[:, :, column], log_a[column])
+    each, n = told.slope[entries.row], len(z)
+    seen = [_jacobian(entries, each * told.moved, each * told.shares, told.by_ceiling, shape, column)]
     if len(slopes):
-        tail = entries.tail(len(slopes))
-        by_entry = (shares[:, -len(slopes) :], moved[:, -len(slopes) :])
-        by_query = (level[-len(tail) :], slope[-len(tail) :], bend[-len(tail) :])
-        seen.append(_slope_jacobian(tail, *by_entry, *by_query, shape, column, rng))
+        seen.append(_slope_jacobian(told.tail(len(slopes)), shape, column, rng))
     known = sparse.csr_array(sparse.vstack(seen, format="csr") @ prior)
     gram = (known @ known.T).toarray()
     inverse = linalg.inv(gram + _NOISE**2 * np.eye(len(gram)), check_finite=False)
-    left_out = (z - told) / np.maximum(_NOISE**2 * np.diag(inverse)[:n], _LEAST_FREE)
+    left_out = (z - told.outputs) / np.maximum(_NOISE**2 * np.diag(inverse)[:n], _LEAST_FREE)
     noise = max(float((left_out**2).mean()), _LEAST_NOISE)
     triangle = linalg.cholesky(gram + noise * np.eye(len(gram)), lower=True, check_finite=False)
     return linalg.solve_triangular(triangle, known.toarray(), lower=True, check_finite=False), left_out
 
 
 def _jacobian(
-    entries: Entries,
-    by_s: FloatArray,
-    by_v: FloatArray,
-    by_a: FloatArray,
-    shape: tuple[int, int, int],
-    column: int,
+    entries: Entries, by_s: FloatArray, by_v: FloatArray, by_a: FloatArray, shape: Shape, column: int
 ) -> sparse.csr_array:
     """(N, P) from slopes by entry (H, E) and by query (N,)."""
     (h, u, k), n = shape, len(by_a)
@@ -310,39 +309,30 @@ def _jacobian(
     return sparse.csr_array((data, (rows, np.concatenate(columns))), shape=(n, size))
 
 
-def _slope_jacobian(
-    entries: Entries,
-    shares: FloatArray,
-    moved: FloatArray,
-    level: FloatArray,
-    slope: FloatArray,
-    bend: FloatArray,
-    shape: tuple[int, int, int],
-    column: int,
-    rng: np.random.Generator,
-) -> sparse.csr_array:
+def _slope_jacobian(told: Told, shape: Shape, column: int, rng: np.random.Generator) -> sparse.csr_array:
     """Of a few gradients of each query, which stand for all of them, scaled to the noise of an output."""
-    total, ends = moved.sum(axis=0), np.append(entries.start[1:], len(entries.column)) - 1
-    found = []
-    for q, (start, end) in enumerate(zip(entries.start, ends, strict=True)):
-        size = end - start
-        for at in rng.permutation(size)[:_SAMPLED] + start:
-            own = slice(start, end + 1)
-            straight = slope[q] * shares[:, at] - bend[q] * total[at]
-            by_s = -slope[q] * moved[:, [at]] * shares[:, own] - straight[:, None] * moved[:, own]
-            by_v = -straight[:, None] * shares[:, own]
-            by_s[:, at - start] += slope[q] * moved[:, at]
-            by_v[:, at - start] += slope[q] * shares[:, at]
-            one = Entries(
-                np.zeros(size + 1, np.int64), entries.column[own], np.zeros(1, np.int64), entries.units
-            )
-            by_a = np.array([-bend[q] * level[q] * total[at]])
-            weight = _NOISE * size / np.sqrt(min(size, _SAMPLED))
-            found.append(weight * _jacobian(one, by_s, by_v, by_a, shape, column))
-    return sparse.csr_array(sparse.vstack(found, format="csr"))
+    entries, total = told.entries, told.moved.sum(axis=0)
+    sizes = np.diff(entries.start, append=len(entries.column)) - 1
+    drawn = [rng.permutation(size)[:_SAMPLED] + at for at, size in zip(entries.start, sizes, strict=True)]
+    at = np.concatenate(drawn)
+    query = entries.row[at]
+    # every gradient hangs on all entries of its query
+    lengths = sizes[query] + 1
+    first, row = np.cumsum(lengths) - lengths, np.repeat(np.arange(len(at)), lengths)
+    own = np.arange(len(row)) + (entries.start[query] - first)[row]
+    slope, bend, size = told.slope[query], told.bend[query], sizes[query]
+    straight = slope * told.shares[:, at] - bend * total[at]
+    here = own == at[row]
+    by_s = (slope * told.moved[:, at])[:, row] * (here - told.shares[:, own])
+    by_s -= straight[:, row] * told.moved[:, own]
+    by_v = (slope * told.shares[:, at])[:, row] * here - straight[:, row] * told.shares[:, own]
+    weight = _NOISE * size / np.sqrt(np.minimum(size, _SAMPLED))
+    rows = Entries(row, entries.column[own], first, entries.units)
+    by_a = -bend * told.level[query] * total[at]
+    return _jacobian(rows, weight[row] * by_s, weight[row] * by_v, weight * by_a, shape, column)
 
 
-def _own(prior: sparse.csr_array, shape: tuple[int, int, int], column: int, scale: float) -> sparse.csr_array:
+def _own(prior: sparse.csr_array, shape: Shape, column: int, scale: float) -> sparse.csr_array:
     """The prior of one output's parameters, its values in units of the output."""
     h, u, k = shape
     values = h * u + np.arange(h * u) * k + column
@@ -351,7 +341,7 @@ def _own(prior: sparse.csr_array, shape: tuple[int, int, int], column: int, scal
     return sparse.csr_array(prior[rows].multiply(factor[:, None]))
 
 
-def _surrogate(x: FloatArray, shape: tuple[int, int, int], offset: FloatArray, scale: float) -> Heads:
+def _surrogate(x: FloatArray, shape: Shape, offset: FloatArray, scale: float) -> Heads:
     s, v, log_a = _parts(x, shape)
     parts = tuple(
         Slalom(scale * values[:-1], own[:-1], scale * values[-1], float(own[-1]))

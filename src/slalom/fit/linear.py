@@ -29,18 +29,12 @@ def fit(
     The weights π are scaled to mean one. "auto" takes the ridge of least generalised cross-validation error,
     one for all outputs, from the same eigendecomposition. There is no covariance.
     """
-    rows, y, pi = problem(counts, outputs, weights)
     if ridge != "auto" and not (isinstance(ridge, int | float) and 0 <= ridge < np.inf):
         raise InputError(f"ridge must be 'auto' or a finite number of at least 0, not {ridge!r}")
-    n = len(y)
-    mean_x, mean_y = rows.T @ pi / n, pi @ y / n
-    eigenvalues, vectors = _spectrum(rows, pi, mean_x)
-    live = eigenvalues > 0
-    centred = y - mean_y
-    pull = vectors.T @ (rows.T @ (pi[:, None] * centred))
-    if ridge == "auto":
-        ridge = _choose(eigenvalues[live], pull[live], float(pi @ (centred**2).sum(axis=1)), n)
-    beta = vectors[:, live] @ (pull[live] / (eigenvalues[live] + ridge)[:, None])
+    rows, y, pi = problem(counts, outputs, weights)
+    mean_x, mean_y = rows.T @ pi / len(y), pi @ y / len(y)
+    vectors, eigenvalues, pull = _ridge(rows, y, pi, ridge)
+    beta = vectors @ (pull / eigenvalues[:, None])
     surrogate = Additive(beta, mean_y - mean_x @ beta)
     return Fit(surrogate, None, mean_squared_error(surrogate, rows, y, pi), 1, "exact")
 
@@ -48,17 +42,26 @@ def fit(
 def left_out(counts: Counts, outputs: FloatArray) -> FloatArray:
     """(N,) the error on each query when it is left out of the fit, one output, ridge by cross-validation."""
     rows, y, pi = problem(counts, outputs)
+    vectors, eigenvalues, pull = _ridge(rows, y, pi, "auto")
+    turned = np.asarray(rows @ vectors)
+    turned -= turned.mean(axis=0)
+    shrunk = turned / eigenvalues
+    leverage = 1.0 / len(y) + (turned * shrunk).sum(axis=1)
+    return ((y - y.mean(axis=0))[:, 0] - shrunk @ pull[:, 0]) / np.maximum(1.0 - leverage, 1e-3)
+
+
+def _ridge(
+    rows: sparse.csr_array, y: FloatArray, pi: FloatArray, ridge: float | Literal["auto"]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Directions that queries vary, their eigenvalues with the ridge, and the outputs' pull along them."""
     n = len(y)
-    mean_x, mean_y = rows.T @ pi / n, pi @ y / n
-    eigenvalues, vectors = _spectrum(rows, pi, mean_x)
-    live = eigenvalues > 0
-    pull = vectors.T @ (rows.T @ (y - mean_y))
-    ridge = _choose(eigenvalues[live], pull[live], float(((y - mean_y) ** 2).sum()), n)
-    turned = np.asarray(rows @ vectors[:, live]) - mean_x @ vectors[:, live]
-    shrunk = turned / (eigenvalues[live] + ridge)
-    leverage = 1.0 / n + (turned * shrunk).sum(axis=1)
-    error = (y - mean_y)[:, 0] - shrunk @ pull[live, 0]
-    return error / np.maximum(1.0 - leverage, 1e-3)
+    eigenvalues, vectors = _spectrum(rows, pi, rows.T @ pi / n)
+    vectors, eigenvalues = vectors[:, eigenvalues > 0], eigenvalues[eigenvalues > 0]
+    centred = y - pi @ y / n
+    pull = vectors.T @ (rows.T @ (pi[:, None] * centred))
+    if ridge == "auto":
+        ridge = _choose(eigenvalues, pull, float(pi @ (centred**2).sum(axis=1)), n)
+    return vectors, eigenvalues + ridge, pull
 
 
 def _spectrum(rows: sparse.csr_array, pi: FloatArray, mean: FloatArray) -> tuple[FloatArray, FloatArray]:

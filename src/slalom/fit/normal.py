@@ -186,19 +186,13 @@ def posterior(problem: Problem, point: Point, system: Curvature) -> Posterior:
 
 def _triangular(factor: Factor, right: FloatArray, *, transposed: bool = False) -> FloatArray:
     """L⁻¹ right, or L⁻ᵀ right."""
-    return linalg.solve_triangular(
-        factor[0], right, trans=int(transposed), lower=factor[1], check_finite=False
-    )
+    return linalg.solve_triangular(factor[0], right, trans=int(transposed), lower=True, check_finite=False)
 
 
 def _inverse(factor: Factor) -> FloatArray:
     """Of the matrix that was factorised; a third of the work of solving for the unit matrix."""
-    triangle, lower = factor
-    (potri,) = linalg.get_lapack_funcs(("potri",), (triangle,))
-    inverse, info = potri(triangle, lower=lower)
+    (potri,) = linalg.get_lapack_funcs(("potri",), factor[:1])
+    inverse, info = potri(factor[0], lower=True)
     if info != 0:
         raise linalg.LinAlgError("the normal equations are singular")
-    strict = np.tril(inverse, -1) if lower else np.triu(inverse, 1)
-    full = strict + strict.T
-    np.fill_diagonal(full, np.diag(inverse))
-    return full
+    return np.tril(inverse) + np.tril(inverse, -1).T

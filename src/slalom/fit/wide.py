@@ -14,8 +14,18 @@ from scipy import sparse
 
 from slalom.errors import FitError, InputError
 from slalom.fit.data import problem
-from slalom.fit.wide_spread import Spread, spread
-from slalom.fit.wide_system import Data, Point, Prior, backward, blocks, point, solve, system
+from slalom.fit.wide_system import (
+    Data,
+    Point,
+    Prior,
+    Spread,
+    backward,
+    blocks,
+    point,
+    solve,
+    spread,
+    system,
+)
 from slalom.surrogate import Counts, Slalom
 from slalom.tokens import FloatArray
 
@@ -59,7 +69,7 @@ class WideFit:
 def fit(counts: Counts, outputs: FloatArray, *, background: bool = True, seed: int = 0) -> WideFit:
     """The SLALOM that fits the queries best; counts are (N × d), outputs (N,) or (N × K).
 
-    Standard errors come from samples of the Gauss–Newton posterior (`wide_spread`); `seed` is theirs.
+    Standard errors come from samples of the Gauss–Newton posterior (`wide_system.spread`); `seed` is theirs.
     """
     rows, matrix, _ = problem(counts, outputs)
     rows = sparse.csr_array(rows, dtype=float)

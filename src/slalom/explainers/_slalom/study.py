@@ -10,12 +10,13 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from slalom.explainers._samples import for_target
 from slalom.explainers._slalom.plan import Kind, Portion
 from slalom.fit import exact, heads, near_text, readings
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.perturb import Perturbations, join, whole
-from slalom.surrogate import Heads, Slalom
+from slalom.surrogate import Heads
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 Granularity = Literal["positions", "types"]
@@ -146,7 +147,7 @@ def study(
         one, spread, left_out = several
         noise = 0.0
     surrogate = Heads(
-        tuple(_for_target(part, target, units) for part in one.parts),
+        tuple(for_target(part, target, units) for part in one.parts),
         target.read(one.offset[None]),
         None if one.ceiling is None else one.ceiling[[target.column]],
     )
@@ -215,16 +216,6 @@ def _several(
     if gain.mean() <= _CLEARLY * gain.std() / np.sqrt(len(gain)):
         return None
     return found.surrogate, found.spread, found.left_out
-
-
-def _for_target(part: Slalom, target: Target, units: IntArray) -> Slalom:
-    """The one-output SLALOM of the target over the positions, which `units` maps to units."""
-    return Slalom(
-        target.read(part.values[units]),
-        part.importances[units],
-        target.read(part.background_value[None]),
-        part.background_importance,
-    )
 
 
 def _at(spread: Spread, units: IntArray, surrogate: Heads, sign: float) -> Covariance:
