@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +181,101 @@ def test_an_eraser_folder(tmp_path: Path):
     assert marked.words == ("a", "bad", "film", ".", "really", ".")
     assert marked.maps == {"rationale": (0, 1, 1, 0, 1, 0)}
     assert set(splits(folder)) == {"train", "validation", "test"}
+
+
+EVIDENCE = {
+    "annotation_id": "a.txt",
+    "classification": "NEG",
+    "evidences": [[{"docid": "a.txt", "start_token": 1, "end_token": 3}], []],
+}
+DAMAGE = (None, True, -1, 10**30, 1.5, "", "x", "a\0b", "\ud800", "a" * 5000, [], [None], {}, {"a": 1}, [[1]])
+
+
+def damaged_lines() -> Iterator[str]:
+    """The annotation with each of its parts exchanged for something else, or left out."""
+
+    def parts(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        yield way
+        inside = (
+            value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+        )
+        for key, entry in inside:
+            yield from parts(entry, (*way, key))
+
+    for way in parts(EVIDENCE):
+        for other in DAMAGE:
+            whole = {"line": json.loads(json.dumps(EVIDENCE))}
+            *before, last = ("line", *way)
+            holder: Any = whole
+            for key in before:
+                holder = holder[key]
+            holder[last] = other
+            yield json.dumps(whole["line"])
+            if way:
+                del holder[last]
+                yield json.dumps(whole["line"])
+    yield from ("{broken", "[" * 100_000, '{"annotation_id": ' + "1" * 5000 + "}")
+
+
+@pytest.fixture
+def eraser_folder(tmp_path: Path) -> Path:
+    (tmp_path / "secret.txt").write_text("the secret")
+    docs = tmp_path / "data" / "movies" / "docs"
+    docs.mkdir(parents=True)
+    (docs / "a.txt").write_text("a bad film .")
+    return docs.parent
+
+
+def test_damaged_lines_of_an_eraser_folder_become_sentences(eraser_folder: Path):
+    lines = list(dict.fromkeys(damaged_lines()))
+    assert len(lines) > 150
+    good = json.dumps(EVIDENCE)
+    (eraser_folder / "train.jsonl").write_text("\n".join([good, *lines]) + "\n")
+    found = read(eraser_folder, on_bad="skip")
+    assert found[0].maps == {"rationale": (0, 1, 1, 0)}
+    assert len(found) + sum(found.skipped.values()) == len(lines) + 1
+    assert sum(found.skipped.values()) > 100
+    for line in lines:
+        (eraser_folder / "train.jsonl").write_text(line + "\n")
+        try:
+            assert read(eraser_folder)[0].text == "a bad film ."
+        except InputError:
+            continue
+
+
+@pytest.mark.parametrize(
+    "name", ["../../../secret.txt", "{root}/secret.txt", "link.txt", "../docs/../../secret.txt"]
+)
+def test_an_annotation_leads_to_no_file_outside_of_its_folder(eraser_folder: Path, name: str):
+    root = eraser_folder.parent.parent
+    (eraser_folder / "docs" / "link.txt").symlink_to(root / "secret.txt")
+    line = {**EVIDENCE, "annotation_id": name.format(root=root), "evidences": []}
+    (eraser_folder / "train.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(InputError, match="lies outside of the folder docs"):
+        read(eraser_folder)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ({"label": "1" * 5000}, None),  # a name, not a number
+        ({"rationale": [[1], [0]]}, "something else than 0 and 1"),
+        ({"split": ["train"]}, None),
+    ],
+)
+def test_odd_cells_of_a_row_are_told_or_read(tmp_path: Path, damage: dict[str, Any], told: str | None):
+    whole = {"text": "bad film", "label": 0, "label_name": "neg", "split": "train"}
+    whole |= {"words": ["bad", "film"], "rationale": [1, 0]}
+    lines = [
+        json.dumps(row) for row in (whole, {**whole, "label": 1, "label_name": "pos"}, {**whole, **damage})
+    ]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    found = read(tmp_path / "a.jsonl", on_bad="skip")
+    assert set(splits(tmp_path / "a.jsonl")) >= {"train"}
+    assert len(found) == (3 if told is None else 2)
+    if told is not None:
+        with pytest.raises(InputError, match=told):
+            read(tmp_path / "a.jsonl")
 
 
 def test_the_tables_of_yelp_hat(tmp_path: Path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +14,8 @@ from slalom.files import read_text
 _LABEL, _TEXT, _MAP = "Input.label", "Input.text", "Answer.html_output"
 _SPLITS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
 _CLASSES = {"NEG": 0, "POS": 1}
+ERASER = ("id", "text", "label", "split", "words", "rationale")
+"""The columns of an ERASER folder."""
 
 
 def is_yelp_hat(columns: Sequence[str]) -> bool:
@@ -85,27 +86,52 @@ class _Spans(HTMLParser):
 def eraser(folder: Path) -> list[Row]:
     """All splits of an ERASER folder: documents under docs/, evidence as token offsets."""
     files = [path for path in sorted(folder.glob("*.jsonl")) if path.stem in _SPLITS]
-    return [_evidence(folder, line, _SPLITS[path.stem]) for path in files for line in _lines(path)]
+    docs = (folder / "docs").resolve()
+    return [
+        row if isinstance(row, Bad) else _evidence(docs, row, _SPLITS[path.stem])
+        for path in files
+        for _, row in open_file(path).rows(None)
+    ]
 
 
-def _lines(path: Path) -> list[dict[str, Any]]:
-    try:
-        return [json.loads(line) for line in read_text(path).split("\n") if line.strip()]
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON Lines: {error}") from error
-
-
-def _evidence(folder: Path, line: dict[str, Any], split: str) -> Row:
-    own = line["annotation_id"]
-    spans = [span for group in line["evidences"] for span in group]
-    if any(span["docid"] != own for span in spans):
+def _evidence(docs: Path, line: dict[str, Any], split: str) -> Row:
+    own, label = line.get("annotation_id"), line.get("classification")
+    if not (isinstance(own, str) and isinstance(label, str)):
+        return Bad("its annotation_id or its classification is not a string")
+    spans = _spans(line.get("evidences"))
+    if spans is None:
+        return Bad("its evidences are not lists of spans with docid, start_token and end_token")
+    if any(docid != own for docid, _, _ in spans):
         return Bad("its evidence stands in several documents; only one document per row is read")
-    words = read_text(folder / "docs" / own).split()
-    marks = [0] * len(words)
-    for span in spans:
-        start, end = span["start_token"], span["end_token"]
-        marks[start:end] = [1] * (min(end, len(words)) - start)
-    label = _CLASSES.get(line["classification"])
-    return {
-        "id": own, "text": " ".join(words), "label": label, "split": split, "words": words, "rationale": marks
-    }  # fmt: skip
+    try:
+        words = read_text(_inside(docs, own)).split()
+    except InputError as error:
+        return Bad(str(error))
+    marked = {place for _, start, end in spans for place in range(start, min(end, len(words)))}
+    marks = [int(place in marked) for place in range(len(words))]
+    return dict(zip(ERASER, (own, " ".join(words), _CLASSES.get(label), split, words, marks), strict=True))
+
+
+def _spans(evidences: Any) -> list[tuple[str, int, int]] | None:
+    """Document, first token and the one after the last, of each piece of evidence; None if damaged."""
+    if not (isinstance(evidences, list) and all(isinstance(group, list) for group in evidences)):
+        return None
+    found: list[tuple[str, int, int]] = []
+    for span in (span for group in evidences for span in group):
+        match span:
+            case {"docid": str(docid), "start_token": int(start), "end_token": int(end)} if 0 <= start <= end:
+                found.append((docid, start, end))
+            case _:
+                return None
+    return found
+
+
+def _inside(docs: Path, name: str) -> Path:
+    """The document of this name; a name that leads out of the folder, also by a link, is refused."""
+    try:
+        path = (docs / name).resolve()
+    except (ValueError, OSError, RuntimeError) as error:  # a null byte, half a surrogate pair, a loop
+        raise InputError(f"no file can be called {name!r:.60}") from error
+    if not path.is_relative_to(docs):
+        raise InputError(f"the document {name!r:.60} lies outside of the folder docs")
+    return path

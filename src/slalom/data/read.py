@@ -114,7 +114,7 @@ def _open_path(path: Path, one: Known | None) -> Table:
             return of_rows(path.stem, original.yelp_hat([path]))
         return table
     if original.is_eraser(path):
-        return of_rows(path.name, original.eraser(path))
+        return of_rows(path.name, original.eraser(path), original.ERASER)
     files = sorted(path.glob("*.csv"))
     if files and all(original.is_yelp_hat(open_file(file).columns) for file in files):
         return of_rows(path.name, original.yelp_hat(files))
@@ -122,7 +122,7 @@ def _open_path(path: Path, one: Known | None) -> Table:
 
 
 def _splits(table: Table) -> tuple[str, ...]:
-    return tuple(str(value) for value in dict.fromkeys(table.values("split")) if value is not None)
+    return tuple(dict.fromkeys(str(value) for value in table.values("split") if value is not None))
 
 
 def _documents(

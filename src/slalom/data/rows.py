@@ -110,7 +110,8 @@ def _names_beside(table: Table, label: str, number: int) -> tuple[str, ...] | No
         return None
     pairs = zip(map(_plain, table.values(label)), table.values(beside), strict=True)
     names = {index: name for index, name in pairs if isinstance(index, int) and isinstance(name, str)}
-    return tuple(names[index] for index in range(number)) if set(names) == set(range(number)) else None
+    complete = len(names) == number and min(names, default=0) == 0  # no label is larger than number - 1
+    return tuple(names[index] for index in range(number)) if complete else None
 
 
 def document(row: Row, place: str, name: str, columns: Columns, labels: Labels) -> Document | Bad:
@@ -156,7 +157,8 @@ def _plain(value: Any) -> str | int | float | None:
     """A label as a number where it is one; what has no label (null, -1, an empty cell) as None."""
     if isinstance(value, str):
         value = value.strip()
-        if value.removeprefix("-").isdecimal():
+        # Python refuses to read thousands of digits.
+        if value.removeprefix("-").isdecimal() and len(value) < 19:
             value = int(value)
     if isinstance(value, float):
         value = None if math.isnan(value) else int(value) if value.is_integer() else value
@@ -180,6 +182,6 @@ def _maps(row: dict[str, Any], columns: Columns, words: tuple[str, ...] | None) 
     found = {name: row.get(name) for name in columns.maps}
     maps = {name: tuple(marks) for name, marks in found.items() if isinstance(marks, list) and marks}
     for name, marks in maps.items():
-        if not set(marks) <= {0, 1}:
+        if not all(mark in (0, 1) for mark in marks):
             raise InputError(f"the map {name} holds something else than 0 and 1")
     return maps
