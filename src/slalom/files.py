@@ -145,6 +145,28 @@ def number(value: Any) -> float:
     return float(value)
 
 
+def check_same(there: Mapping[str, Any], here: Mapping[str, Any], told: str) -> None:
+    """Raise an InputError that begins with `told` where a folder was written with other settings."""
+    differences = _differences(there, here)
+    if differences:
+        named = "; ".join(differences[:3]) + (" …" if len(differences) > 3 else "")
+        raise InputError(f"{told} ({named}); choose another --out, or --fresh to begin again there")
+
+
+def _differences(there: Any, here: Any, name: str = "") -> list[str]:
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        keys = [*there, *(key for key in here if key not in there)]
+        inside = (_differences(there.get(k), here.get(k), f"{name}.{k}" if name else k) for k in keys)
+        order = [f"{name}: in another order"] if list(there) != list(here) else []
+        return [difference for found in inside for difference in found] or (order if name else [])
+    return [] if there == here else [f"{name} was {_short(there)}, now {_short(here)}"]
+
+
+def _short(value: Any) -> str:
+    text = "absent" if value is None else str(value)
+    return text if len(text) <= 60 else f"{text[:59]}…"
+
+
 def _target(where: Path) -> Path:
     """The file that a path leads to through links; an OSError where they lead in a circle."""
     with suppress(FileNotFoundError):

@@ -12,6 +12,7 @@ import pandas
 import pytest
 from typer.testing import CliRunner
 
+from rounding import same_scores
 from slalom.bench import PARTS, Settings, equal_quality, peers
 from slalom.bench.report import markdown
 from slalom.bench.run import run
@@ -111,7 +112,7 @@ def test_equal_quality_times_every_engine_and_ranks_with_the_default(model: str)
     assert list(found["seconds"]) == ["lean", "eager"]  # the default comes first
     assert min(found["seconds"].values()) > 0
     alone = equal_quality._ours(bench, {"lean": bench.explainer}, SENTENCES[0], 10)
-    assert found["aopc"] == pytest.approx(alone["aopc"], abs=1e-6)
+    same_scores(found["aopc"], alone["aopc"])
 
 
 def test_peers_that_cannot_be_measured_say_why(finished: tuple[dict[str, Any], Path]) -> None:
@@ -140,8 +141,21 @@ def test_finished_parts_outlive_an_interruption(
     assert list(kept) == ["overhead"]
     again = run(settings, SENTENCES, parts=(), out=tmp_path)
     assert again["parts"] == kept
-    other = run(replace(settings, samples=30), SENTENCES, parts=(), out=tmp_path)
-    assert other["parts"] == {}
+
+
+def test_another_run_is_not_dropped_unless_asked(model: str, tmp_path: Path) -> None:
+    file = tmp_path / "bench.json"
+    settings = Settings(model=model, **TINY)
+    run(settings, SENTENCES, parts=("overhead",), out=tmp_path)
+    before = file.read_bytes()
+    for changed, given in (("samples was 24, now 30", {"samples": 30}), ("seed was 0, now 1", {"seed": 1})):
+        with pytest.raises(InputError, match=f"other settings .*{changed}.* --fresh"):
+            run(replace(settings, **given), SENTENCES, parts=("overhead",), out=tmp_path)
+    with pytest.raises(InputError, match="source was , now other texts"):
+        run(settings, SENTENCES, parts=("overhead",), out=tmp_path, source="other texts")
+    assert file.read_bytes() == before
+    fresh = run(replace(settings, samples=30), SENTENCES, parts=(), out=tmp_path, fresh=True)
+    assert fresh["parts"] == {}
 
 
 def test_a_part_that_fails_is_reported_and_the_others_go_on(

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import rounding
 from slalom.corpus import schema
 
 _OPENINGS = ("the plot is", "honestly the acting is", "i found this film", "every scene of it is", "it is")
@@ -34,6 +35,6 @@ def rows(output: Path | str, times: bool = False) -> list[dict[str, Any]]:
     return (table if times else table.drop_columns(list(schema.TIMES))).to_pylist()
 
 
-def same(first: Path | str, second: Path | str) -> bool:
-    """Whether two outputs hold the same rows, to the last bit (NaN equals NaN)."""
-    return repr(rows(first)) == repr(rows(second))
+def same(first: Path | str, second: Path | str) -> None:
+    """Two outputs hold the same rows, up to rounding."""
+    rounding.same(rows(first), rows(second), "rows")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ import pytest
 from explained import rows, same, sentences, write_parquet
 from typer.testing import CliRunner
 
+import rounding
+from rounding import same_answers, same_scores
 from slalom import Explainer
 from slalom.cli import app
 from slalom.corpus import lock, schema
@@ -57,14 +60,14 @@ def test_a_row_is_the_explanation_of_its_text(whole: Path) -> None:
         assert row["text"] is None
         assert tuple(row["tokens"]) == explanation.tokens.strings
         assert (row["prediction"], row["target"]) == (explanation.prediction, explanation.target)
-        assert row["probability"] == explanation.probabilities.max()
-        assert row["output"] == explanation.output
+        same_answers(row["probability"], explanation.probabilities.max())
+        same_answers(row["output"], explanation.output)
         assert row["ranking"] == "linear"
         for name, column in schema.SCORES.items():
-            np.testing.assert_array_equal(row[column], explanation.score(name))
+            same_scores(row[column], explanation.score(name), column)
         for name, error in explanation.stderr.items():
-            np.testing.assert_array_equal(row[f"{schema.SCORES[name]}_stderr"], error)
-        assert row["r2"] == explanation.fidelity.get("r2")
+            same_scores(row[f"{schema.SCORES[name]}_stderr"], error, f"{name} stderr")
+        same_scores(row["r2"], explanation.fidelity.get("r2"))
         assert (row["queries"], row["query_tokens"]) == (explanation.cost.queries, explanation.cost.tokens)
         assert row["seconds"] > 0
 
@@ -138,9 +141,51 @@ def test_an_unfinished_run_goes_on_where_it_was(corpus: str, whole: Path, tmp_pa
     totals = explain_corpus(corpus, str(output), tokens_table=True, resume=True, **SMALL)
     assert (totals.documents, totals.skipped, totals.parts) == (10, 4, 3)
     assert (output / "part-000000.parquet").stat().st_mtime_ns == first
-    assert same(output, whole)
+    same(output, whole)
     assert not [path.name for path in output.iterdir() if path.name.startswith(".")]
     assert json.loads((output / SUCCESS).read_text())["documents"] == 10
+
+
+def flip(path: Path, place: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[place] ^= 0x10
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("folder", [".", "_tokens", "_checksums"])
+def test_a_flipped_bit_anywhere_in_a_part_is_noticed(whole: Path, tmp_path: Path, folder: str) -> None:
+    output = shutil.copytree(whole, tmp_path / "out")
+    (damaged,) = (output / folder).glob("part-000001.*")
+    store, fingerprint = Store(str(output)), json.loads((output / SUCCESS).read_text())["fingerprint"]
+    assert store.part(1, fingerprint) is not None
+    size = damaged.stat().st_size
+    for place in range(0, size, max(1, size // 150)):
+        flip(damaged, place)
+        assert store.part(1, fingerprint) is None, place
+        flip(damaged, place)
+    assert store.part(1, fingerprint) is not None
+
+
+def test_damaged_parts_of_a_finished_run_are_made_anew_by_resume(
+    corpus: str, whole: Path, tmp_path: Path
+) -> None:
+    output = shutil.copytree(whole, tmp_path / "out")
+    flip(output / "part-000001.parquet", 2000)
+    (output / "_tokens" / "part-000002.parquet").unlink()
+    totals = explain_corpus(corpus, str(output), tokens_table=True, resume=True, **SMALL)
+    assert (totals.documents, totals.skipped, totals.parts) == (10, 4, 3)
+    same(output, whole)
+    again = explain_corpus(corpus, str(output), tokens_table=True, resume=True, **SMALL)
+    assert (again.documents, again.skipped, again.parts) == (10, 10, 3)
+
+
+def test_the_same_content_with_another_time_is_the_same_corpus(corpus: str, tmp_path: Path) -> None:
+    own = shutil.copy(corpus, tmp_path / "reviews.parquet")
+    with pytest.raises(StoppedError):
+        explain_corpus(str(own), str(tmp_path / "out"), progress=stop_after(1), **SMALL)
+    os.utime(own, (0, 0))
+    totals = explain_corpus(str(own), str(tmp_path / "out"), resume=True, **SMALL)
+    assert (totals.documents, totals.skipped, totals.parts) == (10, 4, 3)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +237,7 @@ def test_other_methods_have_one_score(corpus: str, tmp_path: Path, bert: str) ->
     expected = Explainer(bert)(TEXTS[:2], method="occlusion", granularity="words")
     for row, explanation in zip(found, expected, strict=True):
         assert (row["ranking"], row["values"], row["text"]) == ("attribution", None, explanation.text)
-        np.testing.assert_array_equal(row["attribution"], explanation.score())
+        same_answers(row["attribution"], explanation.score())
     assert [row["id"] for row in found] == ["k0", "k1"]
 
 
@@ -234,7 +279,7 @@ def test_poisoned_rows_become_errors_and_nothing_else_changes(tmp_path: Path) ->
             assert after["status"] == "error"
             assert after["tokens"] is None
         else:
-            _agree(before, after)
+            rounding.same(after, before)
     errors = {row["row"]: row["error"] for row in rows(tmp_path / "bad") if row["status"] == "error"}
     told = {
         3: "null",
@@ -249,16 +294,6 @@ def test_poisoned_rows_become_errors_and_nothing_else_changes(tmp_path: Path) ->
         assert part in errors[row]
 
 
-def _agree(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Equal, up to the rounding of a batch with other mates."""
-    assert list(before) == list(after)
-    for name, value in before.items():
-        if isinstance(value, float) or (isinstance(value, list) and value and isinstance(value[0], float)):
-            np.testing.assert_allclose(after[name], value, rtol=1e-3, atol=1e-3, err_msg=name)
-        else:
-            assert after[name] == value, name
-
-
 def test_a_text_that_makes_its_group_fail_fails_alone(corpus: str, tmp_path: Path) -> None:
     texts = [*TEXTS]
     texts[5] = "\u200b"  # not blank, and yet no token
@@ -271,7 +306,7 @@ def test_a_text_that_makes_its_group_fail_fails_alone(corpus: str, tmp_path: Pat
     assert "finds no token" in found[5]["error"]
     for before, after in zip(rows(tmp_path / "clean"), found, strict=True):
         if after["row"] != 5:
-            _agree(before, after)
+            rounding.same(after, before)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +342,7 @@ def test_a_tokenizer_that_cannot_read_the_probe_ends_no_run(tmp_path: Path) -> N
     assert [row["status"] for row in found] == ["ok"] * 4 + ["error"]
     assert str(caught.value) in found[4]["error"]
     expected = Explainer(folder)(texts[0], method="occlusion")
-    np.testing.assert_allclose(found[0]["attribution"], expected.score(), rtol=1e-4, atol=1e-5)
+    same_answers(found[0]["attribution"], expected.score())
 
 
 def _closed_vocabulary(folder: Path, texts: list[str]) -> str:
@@ -344,7 +379,7 @@ def test_the_output_may_be_anywhere(corpus: str, whole: Path, tmp_path: Path) ->
     explain_corpus(corpus, "memory://explained/here", tokens_table=True, **SMALL)
     fs = fsspec.filesystem("memory")
     fs.get("/explained/here", str(tmp_path / "copy"), recursive=True)
-    assert same(tmp_path / "copy", whole)
+    same(tmp_path / "copy", whole)
     assert not [path.name for path in (tmp_path / "copy").iterdir() if path.name.startswith((".", "_lock"))]
 
 
@@ -385,12 +420,8 @@ def test_a_lock_shows_that_its_owner_is_alive(tmp_path: Path, monkeypatch: pytes
     with lock.locked(Store(str(tmp_path))):
         path = tmp_path / LOCK
         first = json.loads(path.read_text())["alive"]
-        for _ in range(200):
+        while json.loads(path.read_text() or "{}").get("alive", first) <= first:
             time.sleep(0.02)
-            text = path.read_text()
-            if text and json.loads(text)["alive"] > first:
-                return
-    pytest.fail("the lock was never renewed")
 
 
 DEADLY = """
@@ -421,7 +452,7 @@ def test_a_document_that_kills_its_worker_becomes_an_error(tmp_path: Path) -> No
     """Three deaths with the whole group, two with the document alone, and then the run ends well."""
     corpus = write_parquet(tmp_path / "a.parquet", [*sentences(3), "deadly", *sentences(2)])
     command = [sys.executable, "-c", DEADLY, corpus, str(tmp_path / "out")]
-    told = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert told.strip() == "[9, 9, 9, 9, 9, 0]"
     found = rows(tmp_path / "out")
     assert [row["status"] for row in found] == ["ok"] * 3 + ["error"] + ["ok"] * 2
@@ -450,7 +481,7 @@ def test_the_command(corpus: str, whole: Path, tmp_path: Path) -> None:
     assert "10 documents in 3 parts, 0 errors" in first.stderr
     assert "documents per second" in first.stderr
     assert first.stdout == ""
-    assert same(output, whole)
+    same(output, whole)
     again = CliRunner().invoke(app, arguments)
     assert "is finished: 10 documents in 3 parts, 0 errors; nothing to do" in again.stderr
     other = CliRunner().invoke(app, [*arguments, "--seed", "1"])

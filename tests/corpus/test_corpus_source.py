@@ -3,6 +3,8 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -191,12 +193,19 @@ def test_what_cannot_be_read_is_told(tmp_path: Path, given: str, columns: Column
         read(where, columns)
 
 
-def test_the_identity_changes_with_the_file(tmp_path: Path) -> None:
-    path = write_parquet(tmp_path / "a.parquet", TEXTS)
-    before = open_source(path).identity
-    assert open_source(path).identity == before
-    write_parquet(tmp_path / "a.parquet", [*TEXTS, "more"])
-    assert open_source(path).identity != before
+def test_the_identity_is_that_of_the_content(tmp_path: Path) -> None:
+    path = Path(write_parquet(tmp_path / "a.parquet", TEXTS))
+    before = open_source(str(path)).identity()
+    os.utime(path, (0, 0))
+    assert open_source(str(path)).identity() == before
+    (tmp_path / "moved").mkdir()
+    shutil.copy(path, tmp_path / "moved" / "a.parquet")
+    assert open_source(str(tmp_path / "moved" / "a.parquet")).identity() == before
+    fsspec.filesystem("memory").pipe_file("/identity/a.parquet", path.read_bytes())
+    assert open_source("memory://identity/a.parquet").identity() == before
+    write_parquet(path, [*TEXTS[:-1], "größer ☂"])
+    os.utime(path, (0, 0))
+    assert open_source(str(path)).identity() != before
 
 
 @given(st.lists(st.integers(0, 50), max_size=60), st.integers(1, 7), st.integers(1, 80))

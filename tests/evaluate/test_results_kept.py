@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import rounding
+from rounding import same_answers
 from slalom import Explainer
 from slalom.data import Document
 from slalom.errors import InputError
@@ -50,10 +53,18 @@ def run(explainer: Explainer, out: Path, n: int = 3, **more: object) -> Results:
     return evaluate(explainer, documents(n), out=out, **call)
 
 
-def exact(results: Results) -> tuple[object, ...]:
-    """Everything but the clock."""
-    costs = [(s.document, s.method, s.length, s.queries, s.tokens) for s in results.spent]
-    return results.measurements, costs, results.points, markdown(Table(results))
+def same(first: Results, second: Results) -> None:
+    """Equal in everything but the clock, up to rounding."""
+    for one, other in ((first.measurements, second.measurements), (first.points, second.points)):
+        rounding.same([asdict(row) for row in one], [asdict(row) for row in other])
+    for one, other in zip(first.spent, second.spent, strict=True):
+        assert replace(one, seconds=0.0, model_seconds=0.0) == replace(other, seconds=0.0, model_seconds=0.0)
+    assert shape(markdown(Table(first))) == shape(markdown(Table(second)))
+
+
+def shape(table: str) -> str:
+    """A table without the times and without its figures, whose last digit may be rounded either way."""
+    return re.sub(r"-?\d+\.\d+", "#", table.partition("## Seconds")[0])
 
 
 def test_finished_documents_are_not_repeated_and_more_can_be_added(explainer: Explainer, tmp_path: Path):
@@ -63,8 +74,8 @@ def test_finished_documents_are_not_repeated_and_more_can_be_added(explainer: Ex
     after = (tmp_path / LINES).read_bytes()
     assert after.startswith(before)
     assert after.count(b"\n") == 4
-    assert exact(longer) == exact(run(explainer, tmp_path / "other", 4))
-    assert exact(run(explainer, tmp_path, 2)) == exact(run(explainer, tmp_path / "two", 2))
+    same(longer, run(explainer, tmp_path / "other", 4))
+    same(run(explainer, tmp_path, 2), run(explainer, tmp_path / "two", 2))
 
 
 def test_what_a_kill_left_half_written_is_dropped_and_done_again(explainer: Explainer, tmp_path: Path):
@@ -74,7 +85,7 @@ def test_what_a_kill_left_half_written_is_dropped_and_done_again(explainer: Expl
     for end in (start + 1, (start + len(lines)) // 2, len(lines) - 1):
         (tmp_path / LINES).write_bytes(lines[:end])
         assert len(load(tmp_path).finished) == 2
-        assert exact(run(explainer, tmp_path)) == exact(whole)
+        same(run(explainer, tmp_path), whole)
         again = (tmp_path / LINES).read_bytes()
         assert again[:start] == lines[:start]
         assert again.count(b"\n") == 3
@@ -84,7 +95,7 @@ def test_a_damaged_line_is_done_again(explainer: Explainer, tmp_path: Path):
     whole = run(explainer, tmp_path)
     first, second, third = (tmp_path / LINES).read_bytes().splitlines(keepends=True)
     (tmp_path / LINES).write_bytes(first + b'{"key": 3}\n\xff\n' + third)
-    assert exact(run(explainer, tmp_path)) == exact(whole)
+    same(run(explainer, tmp_path), whole)
     assert second.split(b'"wall"')[0][:200] in (tmp_path / LINES).read_bytes()
 
 
@@ -115,7 +126,7 @@ def test_other_settings_are_refused_and_fresh_begins_again(
     assert "another --out, or --fresh" in str(caught.value)
     assert (tmp_path / LINES).read_bytes() == before
     fresh = run(explainer, tmp_path, 1, fresh=True, **change)
-    assert exact(fresh) == exact(run(explainer, tmp_path / "other", 1, **change))
+    same(fresh, run(explainer, tmp_path / "other", 1, **change))
 
 
 def test_another_model_is_refused(tmp_path: Path):
@@ -174,8 +185,7 @@ def test_a_killed_run_continued_gives_the_table_of_an_undisturbed_one(tmp_path: 
         command(data, killed), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     lines = killed / LINES
-    deadline = time.monotonic() + 60
-    while process.poll() is None and time.monotonic() < deadline:
+    while process.poll() is None:
         if lines.exists() and lines.read_bytes().count(b"\n") >= 2:
             process.send_signal(signal.SIGKILL)
             break
@@ -188,13 +198,14 @@ def test_a_killed_run_continued_gives_the_table_of_an_undisturbed_one(tmp_path: 
     subprocess.run(command(data, killed, undisturbed), env=environment, check=True, stdout=subprocess.DEVNULL)
     assert lines.read_bytes().startswith(kept), "finished documents were not repeated"
     for name in ("results.parquet", "curves.parquet", "comparisons.parquet"):
-        assert pq.read_table(killed / name).equals(pq.read_table(undisturbed / name))
+        found, expected = (pq.read_table(out / name).to_pylist() for out in (killed, undisturbed))
+        rounding.same(found, expected, name)
     costs = [
         pq.read_table(out / "cost.parquet").drop(["seconds", "model_seconds"])
         for out in (killed, undisturbed)
     ]
     assert costs[0].equals(costs[1])
-    tables = [(out / "table.md").read_text().partition("## Seconds")[0] for out in (killed, undisturbed)]
+    tables = [shape((out / "table.md").read_text()) for out in (killed, undisturbed)]
     assert tables[0] == tables[1]
     assert "6 documents" in tables[0]
 
@@ -211,7 +222,7 @@ def test_workers_share_the_documents_and_change_nothing(tmp_path: Path):
     one, two = ([replace(row, value=None) for row in results.measurements] for results in found)
     assert one == two
     one, two = (np.array([row.value for row in results.measurements], dtype=float) for results in found)
-    np.testing.assert_allclose(one, two, atol=1e-5)  # threads may round otherwise
+    same_answers(two, one)
 
 
 def test_a_model_that_cannot_travel_is_told_so(explainer: Explainer, tmp_path: Path):

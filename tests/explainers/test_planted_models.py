@@ -13,6 +13,7 @@ import pytest
 
 from slalom.api import Explainer
 from slalom.errors import FitError
+from slalom.explainers.partition_shap import _members, tree
 from slalom.explanation import Explanation
 from slalom.theory.planted import planted_function
 
@@ -31,9 +32,9 @@ def linear_function(texts: list[str]) -> np.ndarray:
     return np.array([0.3 + sum(WEIGHTS[int(word[1:])] for word in text.split()) for text in texts])
 
 
-def explain(function: Callable[[list[str]], Any], method: str, **call: Any) -> Explanation:
+def explain(function: Callable[[list[str]], Any], method: str, text: str = TEXT, **call: Any) -> Explanation:
     return Explainer(function, labels=["no", "yes"], output="log_odds")(
-        TEXT, method=method, target="yes", **call
+        text, method=method, target="yes", **call
     )
 
 
@@ -52,6 +53,16 @@ def test_additive_methods_recover_linear_weights(method: str):
     np.testing.assert_allclose(found.score(), WEIGHTS, atol=1e-6)
     if found.surrogate is not None:
         assert r2(found, linear_function) == pytest.approx(1, abs=1e-9)
+
+
+def test_partition_shap_shares_what_is_left_on_a_group_alike_between_its_tokens():
+    text = " ".join(WORDS[:7])
+    found = explain(linear_function, "partition_shap", text, budget=4)  # split once, and the halves are not
+    members, children = _members(tree(found.tokens)), tree(found.tokens)[:, :2].astype(int)
+    first, second = members[children[:-1]].sum(axis=2).T
+    assert (first != second).any()  # alike is something else than by halves
+    for half in members[children[-1]]:
+        np.testing.assert_allclose(found.score()[half], WEIGHTS[:7][half].mean(), atol=1e-6)
 
 
 def test_lime_and_gam_shrink_linear_weights():

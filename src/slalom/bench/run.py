@@ -16,10 +16,12 @@ from typing import Any
 from slalom.bench.settings import PARTS, Settings, known
 from slalom.bench.setup import Bench
 from slalom.errors import SlalomError
-from slalom.files import from_json, plain, read_text, to_json, write_text
+from slalom.files import check_same, from_json, plain, read_text, to_json, write_text
 
 FILE = "bench.json"
 REPORT = "bench.md"
+_SAME = ("settings", "source", "versions", "machine")
+"""What the parts of one report have in common."""
 _PACKAGES = (
     "slalom-xai",
     "torch",
@@ -43,12 +45,14 @@ def run(
     out: str | os.PathLike[str] | None = None,
     source: str = "",
     command: str = "",
+    fresh: bool = False,
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Measure the parts on the texts whose lengths fit; the document that `report` turns into Markdown.
 
     out: a folder for bench.json and bench.md, written anew after every part. Parts that stand there from a
-    run with the same settings are kept. source, command: what the report says about texts and call.
+    run with the same settings are kept; those of another run are dropped if `fresh`, otherwise the folder is
+    refused. source, command: what the report says about texts and call.
     """
     known("part", parts, PARTS)
     folder = None if out is None else Path(out)
@@ -62,7 +66,7 @@ def run(
     }
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        document["parts"] = _earlier(folder / FILE, document)
+        document["parts"] = {} if fresh else _earlier(folder / FILE, document)
     bench = Bench(settings, texts, say)
     document["model"] = describe(bench.model)
     for part in parts:
@@ -140,9 +144,10 @@ def _processor() -> str:
 
 
 def _earlier(path: Path, document: dict[str, Any]) -> dict[str, Any]:
-    """The parts of an earlier run that measured the same on the same machine."""
+    """The parts of an earlier run; an InputError unless it measured the same on the same machine."""
     if not path.exists():
         return {}
     found = from_json(read_text(path), repr(str(path)))
-    same = all(found.get(key) == document[key] for key in ("machine", "settings", "source", "versions"))
-    return dict(found.get("parts", {})) if same else {}
+    there, here = ({key: one.get(key) for key in _SAME} for one in (found, document))
+    check_same(there, here, f"{str(path.parent)!r} holds a benchmark with other settings")
+    return dict(found.get("parts", {}))

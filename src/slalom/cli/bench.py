@@ -89,6 +89,9 @@ Out = Annotated[
     Path | None,
     o.option(o.OUTPUT, "--out", metavar="DIR", help="Keep bench.md and bench.json here, part by part."),
 ]
+Fresh = Annotated[
+    bool, o.option(WORK, "--fresh", help="Begin again, and drop what --out holds of another run.")
+]
 
 
 def bench(
@@ -108,6 +111,7 @@ def bench(
     parts: Parts = None,
     seed: o.Seed = 0,
     out: Out = None,
+    fresh: Fresh = False,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -115,7 +119,8 @@ def bench(
 
     The report has every ratio with its spread, its goal, and where the time goes when a goal is missed
     (docs/speed.md). A peer that is not installed is named with the command that installs it. With --out,
-    parts that are finished are kept when the run is interrupted. Measure on a machine that is idle.
+    parts that are finished are kept when the run is interrupted, and those of another run are not overwritten
+    without --fresh. Measure on a machine that is idle.
 
     Examples:
 
@@ -154,6 +159,7 @@ def bench(
                 texts,
                 parts=PARTS if chosen is None else chosen,
                 out=out,
+                fresh=fresh,
                 source=source,
                 command=f"slalom {shlex.join(sys.argv[1:])}",
                 say=(lambda what: tell(f"{what} …")) if tell else lambda _: None,

@@ -77,7 +77,9 @@ Group = Annotated[
         WORK, "--group", min=1, metavar="N", help="Documents of a part, the unit of work; 64 by default."
     ),
 ]
-Resume = Annotated[bool, o.option(WORK, "--resume", help="Go on with an unfinished run of the same command.")]
+Resume = Annotated[
+    bool, o.option(WORK, "--resume", help="Go on with an unfinished run, and mend damaged parts.")
+]
 TokensTable = Annotated[
     bool, o.option(o.OUTPUT, "--tokens-table", help="Write a table with one row for each token, too.")
 ]

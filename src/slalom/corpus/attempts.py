@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from slalom.corpus.documents import Group
@@ -60,8 +59,7 @@ class Attempts:
 
     def forget(self) -> None:
         """The group is finished."""
-        with suppress(FileNotFoundError):
-            self._store.fs.rm_file(self._store.path(self._name))
+        self._store.remove(self._name)
 
     def _write(self) -> None:
         put(self._store.fs, self._store.path(self._name), to_json(self._note).encode())

@@ -13,6 +13,7 @@ import socket
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from slalom.corpus.documents import Group, from_table, to_table
@@ -166,19 +167,36 @@ def _connected(ray: Any, where: Where) -> Iterator[None]:
             _knock(where.address)
             ray.init(where.address, **quiet)
         else:
-            ray.init(
-                num_cpus=where.workers * where.threads,
-                include_dashboard=False,
-                object_store_memory=_STORE_BYTES,
-                **quiet,
-            )
-    except (OSError, RuntimeError, ValueError) as error:
+            _start(ray, num_cpus=where.workers * where.threads, object_store_memory=_STORE_BYTES, **quiet)
+    except (
+        Exception
+    ) as error:  # Ray raises what it likes, also a bare Exception where a node is slow to start
         at = "on this machine" if where.address is None else f"at {where.address!r}"
-        raise ModelError(f"no Ray cluster could be reached {at}: {error}") from error
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(f"no Ray cluster could be reached {at}: {reason}") from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _start(ray: Any, **settings: Any) -> None:
+    """A cluster of this machine alone: Ray's servers listen on the loopback interface and on no other."""
+    from ray._private import ray_constants
+
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False  # as Ray itself has it on macOS and on Windows
+    try:
+        ray.init("local", include_dashboard=False, **settings)
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
+    host = ray.util.get_node_ip_address()
+    if not ip_address(host).is_loopback:
+        ray.shutdown()
+        raise RuntimeError(
+            f"Ray {ray.__version__} would listen on {host}, for the whole network; start a cluster that is "
+            "guarded, and give its address (docs/corpus.md)"
+        )
 
 
 def _knock(address: str) -> None:

@@ -40,8 +40,7 @@ def locked(store: Store) -> Iterator[None]:
         stop.set()
         beat.join()
         if _owner(store).get("token") == mine["token"]:
-            with suppress(FileNotFoundError):
-                store.fs.rm_file(store.path(LOCK))
+            store.remove(LOCK)
 
 
 def _take(store: Store, mine: dict[str, Any]) -> None:
@@ -52,8 +51,7 @@ def _take(store: Store, mine: dict[str, Any]) -> None:
             "wait until it ends, or choose another output"
         )
     if there:
-        with suppress(FileNotFoundError):
-            store.fs.rm_file(store.path(LOCK))
+        store.remove(LOCK)
     if not local(store.fs):
         _write(store, mine)
     elif not _create(store, mine):

@@ -7,6 +7,7 @@ are no UTF-8 are given on as they are.
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 from collections.abc import Iterator, Sequence
@@ -37,13 +38,27 @@ _LONGEST_FIELD = 1 << 30
 
 @dataclass(frozen=True)
 class File:
-    """A file of the corpus; `relative` is its path in the folder that was given."""
+    """A file of the corpus; `relative` is its path in the folder that was given.
+
+    checksum: what its file system knows of its content; None where it knows nothing.
+    """
 
     fs: Any
     path: str
     relative: str
     kind: str
-    identity: dict[str, Any]
+    checksum: str | None
+
+
+def checksum(file: File) -> str:
+    """A checksum of the file's content: the one that its file system knows, or one made here."""
+    if file.checksum is not None:
+        return file.checksum
+    try:
+        with file.fs.open(file.path, "rb") as raw:
+            return hashlib.file_digest(raw, "sha256").hexdigest()
+    except OSError as error:
+        raise failed("read", file.path, error) from error
 
 
 def kind_of(path: str) -> str | None:

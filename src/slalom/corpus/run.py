@@ -106,7 +106,7 @@ def explain_corpus(
         size: batches that tune themselves round differently from run to run.
     target, method, budget, seed, granularity, options: as an Explainer is called with.
     where: this process, or how many workers of which Ray cluster.
-    resume: go on with an unfinished run of the same corpus and settings.
+    resume: go on with an unfinished run of the same corpus and settings; damaged parts are made anew.
     """
     _check_whole(limit=limit, group=group, max_characters=max_characters, batch_tokens=batch_tokens)
     call = {"target": target, "method": method, "budget": budget, "seed": seed, "granularity": granularity}
@@ -128,7 +128,7 @@ def explain_corpus(
         "access": access,
         "threads": where.threads,
     }
-    manifest = _manifest(corpus.identity, model_identity(model), settings)
+    manifest = _manifest(corpus.identity(), model_identity(model), settings)
     tables = {"keep_text": keep_text, "tokens": tokens_table, "threads": where.threads}
     job = Job(store.address, manifest["fingerprint"], model_source(model), access, call, **tables)
     cut = groups(limited(corpus.documents(), limit), group)
@@ -150,12 +150,23 @@ def _locked(
         if finished is not None:
             return finished
         store.write_json(MANIFEST, manifest)
-        return _run(store, job, where, cut, progress)
+        done = store.parts(job.fingerprint)
+        finished = _finished(store)
+        if finished is not None and len(done) == finished.parts:
+            return finished
+        store.remove(SUCCESS)
+        return _run(store, job, where, cut, done, progress)
 
 
-def _run(store: Store, job: Job, where: Where, cut: Iterator[Group], progress: Progress | None) -> Totals:
+def _run(
+    store: Store,
+    job: Job,
+    where: Where,
+    cut: Iterator[Group],
+    done: dict[int, Part],
+    progress: Progress | None,
+) -> Totals:
     start = time.perf_counter()
-    done = store.parts(job.fingerprint)
     totals = Totals()
 
     def count(part: Part, before: bool = False) -> None:
@@ -203,7 +214,10 @@ def _manifest(source: dict[str, Any], model: dict[str, Any], settings: dict[str,
 
 
 def _prepare(store: Store, manifest: dict[str, Any], resume: bool) -> Totals | None:
-    """The totals of a run that is finished already; raises where the output belongs to another run."""
+    """The totals of a run that is finished already; raises where the output belongs to another run.
+
+    Who resumes has the parts checked, also those of a finished run: then there are no totals yet.
+    """
     names = store.names()
     there = store.read_json(MANIFEST) if MANIFEST in names else None
     parts = [name for name in names if part_number(name) is not None]
@@ -216,16 +230,24 @@ def _prepare(store: Store, manifest: dict[str, Any], resume: bool) -> Totals | N
             f"{store.given!r} belongs to another run: {_difference(there, manifest)}; "
             "repeat the command as it was, or choose another output"
         )
-    success = store.read_json(SUCCESS) if SUCCESS in names else None
-    if success is not None:
-        found = {name: success[name] for name in ("documents", "errors", "parts")}
-        return Totals(**found, skipped=success["documents"])
-    if parts and not resume:
+    if resume:
+        return None
+    finished = _finished(store)
+    if finished is None and parts:
         raise InputError(
             f"{store.given!r} holds an unfinished run ({len(parts)} parts): go on with it (--resume), "
             "or choose another output"
         )
-    return None
+    return finished
+
+
+def _finished(store: Store) -> Totals | None:
+    """What the run in the directory came to, if it ended well; its parts may be damaged since."""
+    success = store.read_json(SUCCESS)
+    if success is None:
+        return None
+    found = {name: success[name] for name in ("documents", "errors", "parts")}
+    return Totals(**found, skipped=success["documents"])
 
 
 def _difference(there: Any, here: Any, where: str = "") -> str:

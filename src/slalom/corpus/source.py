@@ -10,27 +10,19 @@ from itertools import islice
 from typing import Any
 
 from slalom.corpus.documents import MAX_CHARACTERS, Document, document
-from slalom.corpus.files import address, failed, filesystem
-from slalom.corpus.readers import KINDS, File, check_columns, kind_of, rows
+from slalom.corpus.files import failed, filesystem
+from slalom.corpus.readers import KINDS, File, check_columns, checksum, kind_of, rows
 from slalom.data.public import known
 from slalom.data.tables import Bad, Row
 from slalom.errors import InputError
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
-_CHANGES = (
-    "ETag",
-    "etag",
-    "checksum",
-    "md5Hash",
-    "mtime",
-    "LastModified",
-    "last_modified",
-    "updated",
-    "created",
-)
-"""What file systems call that which changes when a file changes, the most telling first."""
+_CHECKSUMS = ("md5Hash", "ETag", "etag", "checksum")
+"""What file systems elsewhere call that which tells the content of a file."""
 _PROBE = 256
 """Rows by which a data set of the hub is told from an earlier version of itself."""
+
+Identity = Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,7 @@ class Columns:
 class Source:
     """A corpus that was found: `documents` reads it, `identity` tells it from every other."""
 
-    identity: dict[str, Any]
+    identity: Identity
     documents: Callable[[], Iterator[Document]]
 
 
@@ -93,7 +85,7 @@ def _same(found: Any, wanted: str) -> bool:
     return (found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)) == wanted
 
 
-def _from_files(files: list[File], columns: Columns) -> tuple[dict[str, Any], Callable[[], Named]]:
+def _from_files(files: list[File], columns: Columns) -> tuple[Identity, Callable[[], Named]]:
     if files[0].kind == "txt" and columns != Columns():
         raise InputError("a folder of .txt files has no columns: leave --text, --id and --split out")
     text, *others = columns.wanted
@@ -105,7 +97,7 @@ def _from_files(files: list[File], columns: Columns) -> tuple[dict[str, Any], Ca
             name = file.relative if file.kind == "txt" else None
             yield from ((name, row) for row in rows(file, columns.wanted))
 
-    return {"files": [file.identity for file in files]}, read
+    return lambda: {"files": [{"name": file.relative, "content": checksum(file)} for file in files]}, read
 
 
 def _files(given: str) -> list[File] | None:
@@ -144,9 +136,7 @@ def _file(fs: Any, path: str, base: str, info: dict[str, Any]) -> File | None:
     kind = kind_of(path)
     if kind is None or any(part.startswith((".", "_")) for part in relative.split("/")):
         return None
-    changed = next((str(info[key]) for key in _CHANGES if info.get(key) is not None), "")
-    identity = {"path": address(fs, path), "size": info.get("size"), "changed": changed}
-    return File(fs, path, relative, kind, identity)
+    return File(fs, path, relative, kind, next((str(info[key]) for key in _CHECKSUMS if info.get(key)), None))
 
 
 def _alike(files: list[File], given: str) -> list[File]:
@@ -161,7 +151,7 @@ def _alike(files: list[File], given: str) -> list[File]:
     return files
 
 
-def _data_set(given: str, columns: Columns) -> tuple[dict[str, Any], Callable[[], Named]]:
+def _data_set(given: str, columns: Columns) -> tuple[Identity, Callable[[], Named]]:
     from slalom.data.hub import from_hub
 
     one = known(given)
@@ -172,9 +162,11 @@ def _data_set(given: str, columns: Columns) -> tuple[dict[str, Any], Callable[[]
     if missing:
         have = ", ".join(table.columns)
         raise InputError(f"{given} has no column {missing[0]!r}, only: {have}; choose with --text and --id")
-    digest = hashlib.sha256()
-    for _, row in islice(table.rows(columns.split), _PROBE):
-        digest.update(repr(row).encode("utf-8", "replace"))
-    return {"data_set": given, "begins": digest.hexdigest()}, lambda: (
-        (None, row) for _, row in table.rows(columns.split)
-    )
+
+    def identity() -> dict[str, Any]:
+        digest = hashlib.sha256()
+        for _, row in islice(table.rows(columns.split), _PROBE):
+            digest.update(repr(row).encode("utf-8", "replace"))
+        return {"data_set": given, "begins": digest.hexdigest()}
+
+    return identity, lambda: ((None, row) for _, row in table.rows(columns.split))

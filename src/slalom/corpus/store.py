@@ -2,6 +2,7 @@
 
     OUTPUT/part-000000.parquet …           documents, one part for each group
     OUTPUT/_tokens/part-000000.parquet …   tokens, on request
+    OUTPUT/_checksums/part-000000.json …   SHA-256 of the files of each part
     OUTPUT/_slalom.json                    what was explained, and how
     OUTPUT/_SUCCESS                        written last: totals
 
@@ -10,6 +11,7 @@ Readers of Parquet directories skip names that start with an underscore or a dot
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 from contextlib import suppress
@@ -25,7 +27,10 @@ from slalom.files import from_json, to_json
 if TYPE_CHECKING:
     import pyarrow
 
-MANIFEST, SUCCESS, TOKENS = "_slalom.json", "_SUCCESS", "_tokens"
+MANIFEST, SUCCESS, TOKENS, CHECKSUMS = "_slalom.json", "_SUCCESS", "_tokens", "_checksums"
+
+_FILES = {"tokens": f"{TOKENS}/part-{{:06d}}.parquet", "documents": "part-{:06d}.parquet"}
+"""The files of a part; the documents come last."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,8 @@ class Store:
     def create(self, tokens: bool) -> None:
         """Make the directories."""
         try:
-            self.fs.makedirs(self.path(TOKENS) if tokens else self.root, exist_ok=True)
+            for folder in (CHECKSUMS, *([TOKENS] if tokens else [])):
+                self.fs.makedirs(self.path(folder), exist_ok=True)
         except OSError as error:
             raise failed("write", self.given, error) from error
 
@@ -92,11 +98,18 @@ class Store:
     def write_json(self, name: str, document: dict[str, Any]) -> None:
         put(self.fs, self.path(name), (to_json(document) + "\n").encode())
 
+    def remove(self, name: str) -> None:
+        """Remove a file of the directory, if it is there."""
+        with suppress(FileNotFoundError):
+            self.fs.rm_file(self.path(name))
+
     def write_part(self, number: int, documents: pyarrow.Table, tokens: pyarrow.Table | None) -> None:
         """Write a group. The documents come last: where they stand, the group is finished."""
-        if tokens is not None:
-            put(self.fs, self.path(f"{TOKENS}/{part_name(number)}"), _parquet(tokens))
-        put(self.fs, self.path(part_name(number)), _parquet(documents))
+        tables = {"tokens": tokens, "documents": documents}
+        data = {table: _parquet(content) for table, content in tables.items() if content is not None}
+        self.write_json(_checksums_name(number), {table: _digest(content) for table, content in data.items()})
+        for table, content in data.items():
+            put(self.fs, self.path(_FILES[table].format(number)), content)
 
     def part(self, number: int, fingerprint: str) -> Part | None:
         """The finished group of this number; None where it is missing, damaged or of another run."""
@@ -104,22 +117,32 @@ class Store:
         import pyarrow.parquet as pq
 
         try:
-            with self.fs.open(self.path(part_name(number)), "rb") as file:
-                footer = pq.read_metadata(file)
-        except (OSError, pa.ArrowException):
+            footer = pq.read_metadata(io.BytesIO(self._checked(number)))
+        except (OSError, InputError, pa.ArrowException):
             return None
         own = footer.metadata or {}
         if own.get(schema.FINGERPRINT_KEY) != fingerprint.encode():
             return None
         return Part(footer.num_rows, int(own[schema.ERRORS_KEY]))
 
+    def _checked(self, number: int) -> bytes:
+        """The documents of a group, when all its files are as they were written."""
+        expected = self.read_json(_checksums_name(number)) or {}
+        if not {"documents"} <= set(expected) <= set(_FILES):
+            raise InputError(f"the checksums of part {number} are missing or damaged")
+        content = b""
+        for table in (table for table in _FILES if table in expected):
+            content = self.fs.cat_file(self.path(_FILES[table].format(number)))
+            if _digest(content) != expected[table]:
+                raise InputError(f"the {table} of part {number} are damaged")
+        return content
+
     def tidy(self) -> None:
         """Remove what killed processes left behind."""
-        for folder in ("", f"{TOKENS}/"):
+        for folder in ("", f"{TOKENS}/", f"{CHECKSUMS}/"):
             for name in self.names(folder):
                 if name.startswith((".part-", ".attempts-")):
-                    with suppress(FileNotFoundError):
-                        self.fs.rm_file(self.path(folder + name))
+                    self.remove(folder + name)
 
     def parts(self, fingerprint: str) -> dict[int, Part]:
         """All finished groups of a run."""
@@ -132,7 +155,15 @@ class Store:
 
 
 def part_name(number: int) -> str:
-    return f"part-{number:06d}.parquet"
+    return _FILES["documents"].format(number)
+
+
+def _checksums_name(number: int) -> str:
+    return f"{CHECKSUMS}/part-{number:06d}.json"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def part_number(name: str) -> int | None:

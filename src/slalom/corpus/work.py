@@ -14,6 +14,7 @@ from slalom.corpus.rows import Outcome, documents_table, tokens_table
 from slalom.corpus.store import Part, Store
 from slalom.errors import InputError, SlalomError
 from slalom.files import decode
+from slalom.models.memory import give_back
 from slalom.models.texts import check_text
 
 PROBE = "a good film"
@@ -63,6 +64,7 @@ class Worker:
         by_token = tokens_table(group.documents, outcomes, job.fingerprint) if job.tokens else None
         self.store.write_part(group.number, table, by_token)
         attempts.forget()
+        give_back()
         return Part(len(outcomes), sum(isinstance(outcome, Exception) for outcome in outcomes))
 
     def _outcomes(self, group: Group, attempts: Attempts) -> list[Outcome]:

@@ -17,6 +17,7 @@ from slalom.data.document import Document
 from slalom.errors import InputError, SlalomError
 from slalom.evaluate.one import Plan, Tick, work
 from slalom.evaluate.results import Finished
+from slalom.models.memory import give_back
 
 Job = tuple[Document, str, str]
 """A document, its name and its key."""
@@ -37,6 +38,7 @@ def run_all(
     if min(workers, len(jobs)) <= 1:
         for document, name, key in jobs:
             done(work(explainer, document, name, key, plan, tick))
+            give_back()
         return
     parcel = _parcel(explainer, plan)
     threads = max(1, (os.cpu_count() or 1) // workers)
@@ -92,7 +94,10 @@ def _work(job: Job) -> Finished:
     if _HERE.explainer is None or _HERE.plan is None:
         raise SlalomError("this worker process was not prepared")
     document, name, key = job
-    return work(_HERE.explainer, document, name, key, _HERE.plan, lambda _: None)
+    try:
+        return work(_HERE.explainer, document, name, key, _HERE.plan, lambda _: None)
+    finally:
+        give_back()
 
 
 def _end_with_parent() -> None:

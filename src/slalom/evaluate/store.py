@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from slalom.errors import InputError
 from slalom.evaluate.results import PARQUETS, Finished, Measurement, Point, Results, Spent
-from slalom.files import from_json, number, plain, read_text, to_json, write_text
+from slalom.files import check_same, from_json, number, plain, read_text, to_json, write_text
 
 FORMAT, VERSION = "slalom-evaluation", 1
 SETTINGS, LINES, TABLE = "settings.json", "documents.jsonl", "table.md"
@@ -91,26 +91,8 @@ def _check(out: Path, settings: Mapping[str, Any], fresh: bool) -> None:
         if strange:
             raise InputError(f"{str(out)!r} holds {strange[0]} of something else; choose another --out")
         return
-    differences = _differences(there, settings)
-    if differences and not fresh:
-        raise InputError(
-            f"{str(out)!r} holds an evaluation with other settings ({'; '.join(differences[:3])}"
-            f"{' …' if len(differences) > 3 else ''}); choose another --out, or --fresh to begin again there"
-        )
-
-
-def _differences(there: Any, here: Any, name: str = "") -> list[str]:
-    if isinstance(there, Mapping) and isinstance(here, Mapping):
-        keys = [*there, *(key for key in here if key not in there)]
-        inside = (_differences(there.get(k), here.get(k), f"{name}.{k}" if name else k) for k in keys)
-        order = [f"{name}: in another order"] if list(there) != list(here) else []
-        return [difference for found in inside for difference in found] or (order if name else [])
-    return [] if there == here else [f"{name} was {_short(there)}, now {_short(here)}"]
-
-
-def _short(value: Any) -> str:
-    text = "absent" if value is None else str(value)
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    if not fresh:
+        check_same(there, settings, f"{str(out)!r} holds an evaluation with other settings")
 
 
 def _locked(path: Path) -> IO[bytes]:
