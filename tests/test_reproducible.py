@@ -75,7 +75,7 @@ def test_in_another_process(bundled: Explainer):
 
 
 def alike(one: Explanation, other: Explanation) -> None:
-    """A fit of several heads ends where steps gain little: rounding moves it, but little beside its errors."""
+    """A fit of several heads ends where steps gain little: rounding moves it, little beside its errors."""
     for name, score in other.scores.items():
         error = other.stderr.get(name, other.stderr["linear"])
         assert (np.abs(one.scores[name] - score) <= 0.1 * error + 1e-4).all(), name
