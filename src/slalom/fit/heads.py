@@ -29,6 +29,9 @@ _STEPS = 120
 _NOISE = 0.3
 """Standard deviation of what is left unexplained, in units of the outputs'; of a gradient's entry, 1."""
 _LEAST_NOISE = 1e-12
+_DIGITS = 3
+"""Of the outputs in units of their spread. Steps that end early would carry float32 rounding, which depends on
+the batch and the processor, into the scores; so it is rounded away, far below the noise."""
 _FIRST, _FURTHER = 2.0, 0.7
 """Prior standard deviation of the values of the first head, and of the others."""
 _ROOM = 1.2
@@ -175,10 +178,10 @@ def fit(
     # a saturated model has its mean near one end of its range, and needs room towards the other
     offset = (outputs.max(axis=0) + outputs.min(axis=0)) / 2
     scale = float(np.sqrt(outputs.var(axis=0).mean()))
-    z = (outputs - offset) / scale
+    z = np.round((outputs - offset) / scale, _DIGITS)
     shape = (HEADS, entries.units + 1, z.shape[1])
     centre, prior = _prior(shape, inverse, z)
-    bent = np.zeros(0) if slopes is None else slopes / scale
+    bent = np.zeros(0) if slopes is None else np.round(slopes / scale, _DIGITS)
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         check()

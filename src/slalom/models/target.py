@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, softmax
 
+from slalom.checks import shown
 from slalom.errors import InputError
 from slalom.models.protocol import Activation, Model
 from slalom.tokens import FloatArray
@@ -81,5 +82,5 @@ def choose_target(model: Model, wanted: str | int | None, logits: FloatArray) ->
     if not matches and isinstance(wanted, str) and wanted.isdigit() and int(wanted) < len(labels):
         matches = [int(wanted)]
     if len(matches) != 1:
-        raise InputError(f"the model has no label {wanted!r}; choose one of: {', '.join(labels)}")
+        raise InputError(f"the model has no label {shown(wanted)}; choose one of: {', '.join(labels)}")
     return Target(matches[0], labels, model.activation)
