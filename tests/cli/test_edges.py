@@ -93,6 +93,7 @@ class Ctrl_C:
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # the background of a shell ignores it
 sys.meta_path.insert(0, Ctrl_C())
 sys.argv = ["slalom", "explain", "the food was great", "--quiet"]
 from slalom.__main__ import main

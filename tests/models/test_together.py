@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,8 +91,16 @@ def test_the_first_failure_ends_all_and_leaves_no_thread():
     assert set(threading.enumerate()) == before
 
 
+@pytest.fixture
+def usual_interrupts() -> Iterator[None]:
+    """Ctrl-C as in a terminal; what runs in the background of a shell ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("first", [True, False])
-def test_an_interruption_while_a_job_computes_leaves_no_thread(first: bool):
+def test_an_interruption_while_a_job_computes_leaves_no_thread(first: bool, usual_interrupts: None):
     def interrupted(model: Model) -> None:
         tokens = model.tokenize(zoo.TEXT)
         if not first:

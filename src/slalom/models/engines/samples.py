@@ -33,26 +33,28 @@ def samples(module: nn.Module, tokenizer: Any, few: bool = False) -> list[tuple[
 
     A few: one pair of texts, whose token types differ, with two parts of it.
     """
+    known = (tokenizer_limit(tokenizer), position_limit(module))
+    limit = min((one for one in known if one is not None), default=UNLIMITED)
     rng = np.random.default_rng(0)
     if few:
-        parts = [_queries(encode(tokenizer, (TEXTS[1], TEXTS[3])), rng, _FEW, 1)]
+        parts = [_queries(encode(tokenizer, (TEXTS[1], TEXTS[3])), limit, rng, _FEW, 1)]
     else:
-        parts = [_queries(encode(tokenizer, text), rng, _SIZES, _ROWS) for text in TEXTS]
+        parts = [_queries(encode(tokenizer, text), limit, rng, _SIZES, _ROWS) for text in TEXTS]
     sequences = joined(parts)
     strange = Sequences(_shuffled(sequences.ids, module, tokenizer, rng), sequences.types, sequences.offsets)
     found = [(group.ids, group.types) for group in groups(joined([sequences, strange]))]
-    known = (tokenizer_limit(tokenizer), position_limit(module))
-    limit = min((one for one in known if one is not None), default=UNLIMITED)
-    fitting = [(ids, types) for ids, types in found if 1 < ids.shape[1] <= limit]
-    if not fitting:
+    return [(ids, types) for ids, types in found if ids.shape[1] > 1]
+
+
+def _queries(
+    tokens: Tokens, limit: int, rng: np.random.Generator, sizes: tuple[int, ...], rows: int
+) -> Sequences:
+    """Random parts of a text, and as much of it as the model takes."""
+    n = min(len(tokens), limit - sum(map(len, tokens.frame.fixed)))
+    if n < 1:
         raise ModelError(f"the model takes {limit} tokens, too few to try an engine on; use engine='eager'")
-    return fitting
-
-
-def _queries(tokens: Tokens, rng: np.random.Generator, sizes: tuple[int, ...], rows: int) -> Sequences:
-    n = len(tokens)
     kept = [np.sort(rng.choice(n, min(size, n), replace=False)) for size in sizes for _ in range(rows)]
-    return assemble(tokens, from_rows([*kept, np.arange(n)], n))
+    return assemble(tokens, from_rows([*kept, np.arange(n)], len(tokens)))
 
 
 def _shuffled(ids: IntArray, module: nn.Module, tokenizer: Any, rng: np.random.Generator) -> IntArray:
