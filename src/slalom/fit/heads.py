@@ -30,8 +30,8 @@ _NOISE = 0.3
 """Standard deviation of what is left unexplained, in units of the outputs'; of a gradient's entry, 1."""
 _LEAST_NOISE = 1e-12
 _DIGITS = 3
-"""Of the outputs in units of their spread. Steps that end early would carry float32 rounding, which depends on
-the batch and the processor, into the scores; so it is rounded away, far below the noise."""
+"""Of the outputs in units of their spread. Steps that end early would carry float32 rounding, which depends
+on batch and processor, into the scores; so it is rounded away, far below the noise."""
 _FIRST, _FURTHER = 2.0, 0.7
 """Prior standard deviation of the values of the first head, and of the others."""
 _ROOM = 1.2
