@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_TEXT := The food was great but the service was awful, and the waiter never came back. I will not return.
 
-.PHONY: demo test lint types layers unit browser lock clean
+.PHONY: demo test lint types layers unit fuzz browser lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/slalom explain "$(DEMO_TEXT)" --html report.html
@@ -23,6 +23,11 @@ layers: $(VENV)/ready
 
 unit: $(VENV)/ready browser
 	$(BIN)/pytest -n 2 --cov --cov-report=term --cov-fail-under=90
+
+# Ten times as many odd inputs as the suite has, from a new seed; `SLALOM_FUZZ_SEED=15 make fuzz` repeats one.
+fuzz: $(VENV)/ready
+	seed=$${SLALOM_FUZZ_SEED:-$$(date +%s)}; echo "SLALOM_FUZZ_SEED=$$seed"; \
+	SLALOM_FUZZ=10 SLALOM_FUZZ_SEED=$$seed $(BIN)/pytest -n 2 --timeout 3600 tests/fuzz
 
 # The browser tests need Chromium. Where it can neither be found nor be installed they are skipped; nothing fails.
 browser:
