@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,11 +13,12 @@ import pytest
 from handmade import HOSTILE
 from serving import HANGS, Slow, client, same, tiny_model
 from slalom import Explainer, Explanation
-from slalom.errors import ModelError
+from slalom.errors import InputError, ModelError
 from slalom.models.hf import ModuleModel
 from slalom.models.target import probabilities
 from slalom.perturb import from_rows
-from slalom.web import create_app, watch
+from slalom.web import create_app, tasks, watch
+from slalom.web.schemas import ExplainRequest
 from slalom.web.watch import Watch, Watched
 from zoo import TEXT, tiny
 
@@ -172,8 +174,8 @@ def test_what_if_nothing_is_left(http: httpx.Client, models: dict[str, Any]):
         ("explain", {"text": TEXT, "options": {"granularity": "types"}}, "fields of their own"),
         (
             "explain",
-            {"text": TEXT, "method": "slalom_sgd", "options": {"epochs": 10**9}},
-            "options: epochs is 1,0",
+            {"text": TEXT, "method": "slalom_sgd", "options": {"epochs": 201}},
+            "epochs must be 'auto' or a whole number from 1 to 200; got 201",
         ),
         ("explain", {"text": TEXT, "model": "/etc"}, "no model '/etc'; choose one of: tiny, slow"),
         ("explain", {"text": TEXT, "target": "sideways"}, "no label 'sideways'"),
@@ -198,7 +200,7 @@ def test_what_is_wrong_is_said_in_a_sentence(http: httpx.Client, path: str, orde
         (b"\xff", ""),
         (b'{"text": "\\ud800"}', "not valid Unicode"),
         (b'{"text": "x", "\\ud800": 1}', "unicode string"),
-        (b'{"text": "x", "options": {"gamma": NaN}}', "options: gamma is not a finite number"),
+        (b'{"text": "x", "options": {"gamma": NaN}}', "gamma must be a number from -1e+06 to 1e+06"),
         (b'{"text": "x", "seed": ' + b"9" * 5000 + b"}", ""),
         (b"[" * 100_000, ""),
     ],
@@ -217,6 +219,24 @@ def test_methods_that_would_read_files_of_the_server_are_not_there(http: httpx.C
     assert "effort" in next(method for method in listed if method["name"] == "slalom")["options"]
     data = {"data": str(tmp_path / "data.csv")}
     assert "no method" in refused(http, "/api/explain", text=TEXT, method="naive_bayes", options=data)
+
+
+def test_every_option_goes_as_far_as_it_is_said(http: httpx.Client):
+    """All options are described, their defaults are taken, and what lies beyond their ranges is refused."""
+    document = http.get("/openapi.json").json()
+    described = document["components"]["schemas"]["ExplainRequest"]["properties"]["options"]["properties"]
+    listed = http.get("/api/methods").json()
+    assert {name for method in listed for name in method["options"]} == {*described, "granularity", "effort"}
+    for method in listed:
+        assert set(method["ranges"]) == set(method["options"])
+        for name in set(method["options"]) & set(described):
+            default = {"text": TEXT, "method": method["name"], "options": {name: method["options"][name]}}
+            ask = ExplainRequest.model_validate(default)
+            tasks.check(ask, 20_000)
+            for beyond in (10**12, -(10**12), 2**70, 1e300, "x" * 300, math.nan):
+                wrong = ask.model_copy(update={"options": {name: beyond}})
+                with pytest.raises(InputError, match=f"^{name} must be "):
+                    tasks.check(wrong, 20_000)
 
 
 def test_models_are_opened_at_the_start(tmp_path: Any):
@@ -267,6 +287,12 @@ def test_the_description_is_valid_and_complete(http: httpx.Client):
     assert set(answers["200"]["content"]) == {"application/json", "application/x-ndjson"}
     properties = document["components"]["schemas"]["ExplainRequest"]["properties"]
     assert all("description" in field for field in properties.values())
+    assert properties["text"]["maxLength"] == 20_000
+    assert {"type": "integer", "minimum": 1, "maximum": 20_000} in properties["budget"]["anyOf"]
+    steps = properties["options"]["properties"]["steps"]
+    assert steps["anyOf"] == [{"type": "integer", "minimum": 1, "maximum": 500}]
+    assert steps["description"] == "Of integrated_gradients."
+    assert properties["options"]["additionalProperties"] is False
     for page in ("/docs", "/redoc"):
         assert http.get(page).status_code == 404
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from serving import Slow, client, dial, rest, tiny_model, until
+from serving import HANGS, Slow, client, dial, rest, served, tiny_model, until
 from slalom import Explanation
 from slalom.errors import InputError
 from slalom.web import Limits, create_app
@@ -27,7 +27,7 @@ HEADERS = {
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[httpx.Client]:
-    limits = Limits(characters=200, body=2000)
+    limits = Limits(characters=200, tokens=30, body=2000)
     with client({"fast": Slow().model()}, limits=limits, hosts=("Explain.Example", "::1")) as given:
         yield given
 
@@ -41,6 +41,13 @@ def test_a_long_text_is_refused_with_its_length(http: httpx.Client):
         response = http.post(path, json={"text": "x" * 150, "pair": "y" * 151})
         assert response.status_code == 413
         assert response.json()["detail"] == "the text has 301 characters; this server takes 200"
+
+
+def test_a_text_of_many_tokens_is_not_explained(http: httpx.Client):
+    response = explain(http, text="x " * 31)
+    assert response.status_code == 413
+    assert response.json()["detail"] == "the text has 31 tokens; this server explains 30"
+    assert http.post("/api/predict", json={"text": "x " * 31}).status_code == 200
 
 
 def test_a_long_body_is_refused_before_it_is_read(http: httpx.Client):
@@ -144,7 +151,8 @@ def explain_as(http: httpx.Client, authorization: str) -> httpx.Response:
 def test_a_full_queue_sends_away_and_quick_requests_pass():
     slow = Slow()
     limits = Limits(concurrent=1, waiting=1)
-    with client({"slow": slow.model(), "tiny": tiny_model()}, limits=limits) as http:
+    app = create_app({"slow": slow.model(), "tiny": tiny_model()}, limits=limits)
+    with served(app) as address, httpx.Client(base_url=address, timeout=HANGS) as http:
         slow.free.clear()
         answers: list[int] = []
         threads = [
@@ -153,8 +161,7 @@ def test_a_full_queue_sends_away_and_quick_requests_pass():
         ]
         for thread in threads:
             thread.start()
-        until(lambda: slow.texts > 0)
-        until(lambda: explain(http, model="slow").status_code == 503)
+        until(lambda: app.state.slalom.explanations.inside == 2)
         refused = explain(http, model="tiny")
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
         assert "queue is full" in refused.json()["detail"]

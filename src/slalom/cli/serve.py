@@ -61,6 +61,9 @@ def serve(
     max_characters: Annotated[
         int, _option(ALLOWED, "--max-characters", min=1, help="Characters of a text.")
     ] = 20_000,
+    max_tokens: Annotated[
+        int, _option(ALLOWED, "--max-tokens", min=1, help="Tokens of a text that is explained.")
+    ] = 2_000,
     max_body: Annotated[int, _option(ALLOWED, "--max-body", min=1, help="Bytes of a request.")] = 1_000_000,
     max_budget: Annotated[
         int, _option(ALLOWED, "--max-budget", min=1, help="Queries of an explanation.")
@@ -94,9 +97,10 @@ def serve(
 
         still_libraries()
         limits = Limits(
-            max_characters,
-            max_body,
-            max_budget,
+            characters=max_characters,
+            tokens=max_tokens,
+            body=max_body,
+            queries=max_budget,
             concurrent=concurrent,
             waiting=waiting,
             connections=connections,

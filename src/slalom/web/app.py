@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,10 +15,11 @@ from starlette.responses import JSONResponse
 from slalom.errors import SlalomError
 from slalom.web import page, routes
 from slalom.web.guard import Guard, problem
+from slalom.web.options import schema
 from slalom.web.problems import answer_to, invalid
 from slalom.web.reports import open_reports
 from slalom.web.routes import State
-from slalom.web.settings import Settings
+from slalom.web.settings import Limits, Settings
 from slalom.web.shelf import Shelf
 from slalom.web.watch import Stopped
 from slalom.web.work import Closing, Desk
@@ -66,7 +68,21 @@ def build(settings: Settings) -> FastAPI:
     app.add_exception_handler(SlalomError, _failed)
     app.add_exception_handler(Stopped, _failed)
     app.add_middleware(Guard, settings=settings, closing=closing)
+    app.openapi_schema = _with_limits(app.openapi(), limits)
     return app
+
+
+def _with_limits(document: dict[str, Any], limits: Limits) -> dict[str, Any]:
+    """The description, with what this server allows."""
+    schemas = document["components"]["schemas"]
+    for name in ("ExplainRequest", "PredictRequest"):
+        schemas[name]["properties"]["text"]["maxLength"] = limits.characters
+    fields = schemas["ExplainRequest"]["properties"]
+    fields["options"] |= schema()
+    for form in fields["budget"]["anyOf"]:
+        if form.get("type") == "integer":
+            form["maximum"] = limits.queries
+    return document
 
 
 async def _invalid(_: Request, error: Exception) -> JSONResponse:

@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse
 
 from slalom.errors import ModelError, SlalomError
 from slalom.web.guard import CLOSING, problem, unexpected
+from slalom.web.tasks import TooLong
 from slalom.web.watch import Stopped
 from slalom.web.work import Full
 
@@ -17,10 +18,6 @@ _STOPPED = {
     "closing": (503, CLOSING),
     "left": (499, "the client left"),
 }
-
-
-class TooLong(SlalomError):  # noqa: N818 - the text's property
-    """The text is longer than the server takes."""
 
 
 @dataclass(frozen=True)

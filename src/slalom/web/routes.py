@@ -20,8 +20,9 @@ from slalom.models.texts import check_text
 from slalom.web import schemas as s
 from slalom.web import tasks
 from slalom.web.guard import report_key
+from slalom.web.options import offered
 from slalom.web.page import report_policy
-from slalom.web.problems import TooLong, answer_to
+from slalom.web.problems import answer_to
 from slalom.web.reports import Reports
 from slalom.web.settings import Settings
 from slalom.web.shelf import Shelf
@@ -93,7 +94,7 @@ async def models(request: Request) -> dict[str, Any]:
     return {
         "default": state.settings.first,
         "models": [place.described for place in state.shelf.places.values()],
-        "limits": {name: getattr(limits, name) for name in ("characters", "body", "queries", "seconds")},
+        "limits": {name: getattr(limits, name) for name in s.LimitsInfo.model_fields},
     }
 
 
@@ -104,10 +105,9 @@ async def model(request: Request, name: str) -> dict[str, Any]:
 
 
 @api.get("/api/methods", response_model=list[s.MethodInfo], tags=["server"], dependencies=[_BEARER])
-async def methods(request: Request) -> list[dict[str, Any]]:
-    """The methods, what they need from a model, and their options."""
-    state = _state(request)
-    return await state.quick.start(state.watch(), tasks.offered).wait(request)
+async def methods() -> list[dict[str, Any]]:
+    """The methods, what they need from a model, their options, and what this server takes for each."""
+    return offered()
 
 
 @api.post("/api/predict", response_model=s.PredictAnswer, tags=["ask"], dependencies=[_BEARER])
@@ -135,7 +135,7 @@ async def explain(request: Request, order: s.ExplainRequest) -> Response:
     tasks.check(order, state.settings.limits.queries)
 
     def work() -> str:
-        explanation = tasks.explain(place, order, watch)
+        explanation = tasks.explain(place, order, watch, state.settings.limits.tokens)
         name = state.reports.put(tasks.document(explanation)) if order.save else None
         return tasks.answer(explanation, name, _address(state, name))
 
@@ -191,7 +191,7 @@ async def _lines(request: Request, job: Job) -> AsyncIterator[str]:
 def _check_text(order: s.ExplainRequest | s.PredictRequest, most: int) -> None:
     given = len(order.text) + len(order.pair or "")
     if given > most:
-        raise TooLong(f"the text has {given:,} characters; this server takes {most:,}")
+        raise tasks.TooLong(f"the text has {given:,} characters; this server takes {most:,}")
     check_text(order.text if order.pair is None else (order.text, order.pair), order.explain)
 
 

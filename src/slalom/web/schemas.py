@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 MOST_COPIES = 1000
 """Of one token in a what-if."""
-MOST_WHOLE = 1000
-"""The largest whole number in an option of a method (steps, epochs, …); it bounds time and memory."""
 
 Count = Annotated[int, Field(ge=0, le=MOST_COPIES)]
-Option = bool | int | float | str | None
 
 
 class _Strict(BaseModel):
@@ -49,18 +45,12 @@ class ExplainRequest(_About):
         None, description="Fewer queries, or scores closer to the model; for methods that have this option."
     )
     seed: int = Field(0, ge=0, le=2**63 - 1, description="The same seed gives the same result.")
-    options: dict[str, Option] = Field({}, description="Further options of the method.", examples=[{}])
+    options: dict[str, bool | int | float | str | None] = Field(
+        {},
+        description="Further options of the method; /api/methods says what each of them takes.",
+        examples=[{}],
+    )
     save: bool = Field(True, description="Keep the explanation on the server as a report.")
-
-    @field_validator("options")
-    @classmethod
-    def _bounded(cls, given: dict[str, Option]) -> dict[str, Option]:
-        for name, value in given.items():
-            if type(value) is int and abs(value) > MOST_WHOLE:
-                raise ValueError(f"{name} is {value:,}; this server takes whole numbers up to {MOST_WHOLE:,}")
-            if isinstance(value, float) and not math.isfinite(value):
-                raise ValueError(f"{name} is not a finite number")
-        return given
 
 
 class PredictRequest(_About):
@@ -102,6 +92,7 @@ class ModelInfo(BaseModel):
 
 class LimitsInfo(BaseModel):
     characters: int
+    tokens: int
     body: int
     queries: int
     seconds: float
@@ -118,6 +109,7 @@ class MethodInfo(BaseModel):
     summary: str
     needs: str = Field(description="What it needs from a model: logits, gradients, attentions.")
     options: dict[str, Any] = Field(description="Its own options and their defaults.")
+    ranges: dict[str, str] = Field(description="What this server takes for each of them, in words.")
 
 
 class Health(BaseModel):

@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -61,18 +61,19 @@ class Server(uvicorn.Server):
 
 
 def run(app: Any, listener: socket.socket, host: str, say: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C."""
+    """Serve until SIGTERM or Ctrl-C, and end the process."""
     server = Server(app)
-    say(f"slalom is at {address(host, listener.getsockname()[1])} (Ctrl-C ends it)")
-    if app.state.slalom.settings.token is None and not _is_local(host):
-        say("warning: whoever reaches this port can use the models; set SLALOM_TOKEN to ask for a token")
-    try:
+    with suppress(KeyboardInterrupt):
+        say(f"slalom is at {address(host, listener.getsockname()[1])} (Ctrl-C ends it)")
+        if app.state.slalom.settings.token is None and not _is_local(host):
+            say("warning: whoever reaches this port can use the models; set SLALOM_TOKEN to ask for a token")
         server.run(sockets=[listener])
-    finally:
-        if app.state.slalom.busy:  # Python would wait for a model that does not come back
-            _log.error("a model has not come back in time; the server ends without it")
-            sys.stderr.flush()
-            os._exit(0)
+    if app.state.slalom.busy:
+        _log.error("a model has not come back in time; the server ends without it")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Python would wait for that model, and takes long to put all libraries away on a busy machine.
+    os._exit(0)
 
 
 @contextmanager

@@ -24,6 +24,8 @@ class Limits:
 
     characters: int = 20_000
     """Of a text, or of both texts of a pair."""
+    tokens: int = 2_000
+    """Of a text that is explained, as its model reads it."""
     body: int = 1_000_000
     """Bytes of a request."""
     queries: int = 20_000

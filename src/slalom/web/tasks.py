@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import numpy as np
 
 from slalom.api import Explainer
-from slalom.errors import InputError
-from slalom.explainers import Method, check_options, methods, options, together
+from slalom.errors import InputError, SlalomError
+from slalom.explainers import together
 from slalom.explanation import Explanation
 from slalom.files import from_json, to_json
 from slalom.models.ask import Ask
 from slalom.models.protocol import Text
 from slalom.models.target import Target, probabilities
 from slalom.perturb import Perturbations, from_rows, whole
+from slalom.web.options import check_options, served_methods
 from slalom.web.schemas import ExplainRequest, PredictRequest
 from slalom.web.shelf import Place
 from slalom.web.watch import Watch, Watched, alone
 
+
+class TooLong(SlalomError):  # noqa: N818 - the text's property
+    """The text is longer than the server takes."""
+
+
 _DRAWING = ("kernel_shap", "partition_shap", "smoothgrad")
 """Methods of other packages that draw from random generators of the whole process while they ask."""
-
-
-@cache
-def served_methods() -> dict[str, Method]:
-    """The methods a server offers: not those that read labelled data, which lie in files of the server."""
-    return {name: method for name, method in methods().items() if method.needs != "labelled data"}
 
 
 def one_at_a_time(method: str) -> bool:
@@ -45,8 +44,12 @@ def check(order: ExplainRequest, most: int) -> None:
     check_options(order.method, _options(order))
 
 
-def explain(place: Place, order: ExplainRequest, watch: Watch) -> Explanation:
-    """One explanation, which ends early when the watch says so."""
+def explain(place: Place, order: ExplainRequest, watch: Watch, most: int) -> Explanation:
+    """One explanation of at most so many tokens, which ends early when the watch says so."""
+    with place.lock:
+        count = len(place.model.tokenize(_text(order), order.explain))
+    if count > most:
+        raise TooLong(f"the text has {count:,} tokens; this server explains {most:,}")
     inside = served_methods()[order.method].needs != "logits"
     return Explainer(alone(place.model) if inside else Watched(place.model, watch, place.lock))(
         _text(order),
@@ -79,19 +82,6 @@ def predict(place: Place, order: PredictRequest, watch: Watch, most: int) -> dic
         "prediction": model.labels[int(np.argmax(chances))],
         "tokens": tokens.strings,
     }
-
-
-def offered() -> list[dict[str, Any]]:
-    """The methods, with the options that can be given in a request."""
-    return [
-        {
-            "name": method.name,
-            "summary": method.summary,
-            "needs": method.needs,
-            "options": options(method.name),
-        }
-        for method in served_methods().values()
-    ]
 
 
 def answer(explanation: Explanation, name: str | None, path: str | None) -> str:
