@@ -27,7 +27,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 TEXT = "The food was great but the service was awful, and the waiter never came back."
 PATIENCE = 600.0
@@ -137,7 +137,7 @@ async def exchange(
 
 
 @contextlib.contextmanager
-def server(files: int | None, log: TextIO) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def server(files: int | None, log: IO[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """`slalom serve`, and its port once it is there."""
 
     def limit() -> None:
