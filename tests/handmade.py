@@ -134,3 +134,16 @@ def single_score(text: str = REVIEW, **changes: Any) -> Explanation:
 def more_methods(*folders: Path) -> list[str]:
     """Where methods are found, with the tests' own and those in `folders`: nothing else registers them."""
     return [*slalom.explainers.__path__, str(METHODS), *map(str, folders)]
+
+
+def attention_like(text: str = REVIEW, **changes: Any) -> Explanation:
+    """Scores that say how much a token matters, and neither for nor against what."""
+    weights = np.linspace(0.0, 1.0, len(tokens_of(text)))
+    own = {"method": "attention", "scores": {"alpha_avg": weights}, "ranking": "alpha_avg"}
+    return single_score(text, **(own | {"unsigned": ("alpha_avg",)} | changes))
+
+
+def one_sign(text: str) -> Tokens:
+    """A text of words that the model reads as one and the same token."""
+    tokens = tokens_of(text)
+    return replace(tokens, pieces=((0,),) * len(tokens), unknown=tuple(range(len(tokens))))

@@ -337,3 +337,32 @@ HEAVY = "{'torch', 'transformers', 'pandas', 'matplotlib'}"
 def test_importing_loads_nothing_heavy(line: str):
     code = f"{line}\nimport sys\nheavy = {HEAVY} & set(sys.modules)\nassert not heavy, heavy"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("كان الطعام رائعا لكن الخدمة سيئة", "6 of 6 tokens (100 %) are unknown to the model."),
+        ("good 你 but dull", "1 of 4 tokens (25 %) are unknown to the model."),
+        ("a very good film, but 你", ""),
+    ],
+)
+@pytest.mark.parametrize("granularity", ["positions", "words"])
+def test_many_unknown_tokens_are_told(text: str, said: str, granularity: str):
+    found = explain(text, method="occlusion", granularity=granularity)
+    assert " ".join(found.notes).startswith(said)
+    assert bool(found.notes) == bool(said)
+
+
+def test_every_view_warns_of_unknown_tokens(capsys: pytest.CaptureFixture[str]):
+    from slalom.compare import compare
+    from slalom.view import compare as side_by_side
+    from slalom.view import html, terminal
+
+    found = explain("食べ物はおいしかったが、サービスはひどかった。", method="occlusion")
+    compared = compare(Explainer(), found.text, ["occlusion", "random"])
+    terminal.show(found)
+    side_by_side.show(compared)
+    assert capsys.readouterr().out.count("are unknown to") == 2
+    for page in (html.render(found), side_by_side.render(compared)):
+        assert page.count("are unknown to the model.") == 1

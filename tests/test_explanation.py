@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import builtins
+import pickle
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from handmade import attention_like, one_sign, single_score
 from slalom.errors import FitError, InputError, MissingExtraError
 from slalom.explanation import Cost, Explanation
 from slalom.surrogate import Additive, Heads, NearText, Slalom
@@ -230,3 +234,25 @@ def test_damaged_surrogates_are_refused(damage: str):
     DAMAGES[damage](document["surrogate"])
     with pytest.raises(InputError, match="damaged"):
         Explanation.from_dict(document)
+
+
+def test_what_was_not_measured_is_not_a_number_and_no_error():
+    bare = single_score(fidelity={"completeness_gap": 0.5})
+    assert np.isnan(bare.fidelity["r2"])
+    assert "r2" not in bare.fidelity
+    assert bare.fidelity["completeness_gap"] == 0.5
+    with pytest.raises(KeyError):
+        bare.fidelity["r_squared"]
+    assert np.isnan(pickle.loads(pickle.dumps(bare)).fidelity["r2"])
+
+
+def test_unknown_tokens_and_scores_without_a_sign_are_saved(tmp_path: Path):
+    explanation = replace(attention_like("a b c"), tokens=one_sign("a b c"))
+    explanation.save(tmp_path / "it.json")
+    again = Explanation.load(tmp_path / "it.json")
+    assert again.tokens.unknown == (0, 1, 2)
+    assert (again.unsigned, again.signed(), again.signed("value")) == (("alpha_avg",), False, True)
+    document = again.to_dict()
+    del document["unsigned"], document["tokens"]["unknown"]  # as version 0.1 wrote it
+    before = Explanation.from_dict(document)
+    assert (before.unsigned, before.tokens.unknown) == (("alpha_avg",), ())

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,3 +93,20 @@ def test_frozen_copies():
         array[0] = 3
     with pytest.raises(ValueError, match="read-only"):
         sub_tokens().spans[0, 0] = 3
+
+
+def test_tokens_are_iterated_and_indexed_as_strings():
+    tokens = sub_tokens()
+    assert [*tokens] == ["un", "happy", "cats", ",", "cats"]
+    assert (tokens[0], tokens[-1], tokens[1:3]) == ("un", "cats", ("happy", "cats"))
+    assert "happy" in tokens
+    with pytest.raises(IndexError):
+        tokens[5]
+
+
+def test_a_word_with_an_unknown_part_is_unknown():
+    tokens = replace(sub_tokens(), unknown=(1, 3))
+    assert tokens.joined().unknown == (0, 2)
+    assert sub_tokens().joined().unknown == ()
+    with pytest.raises(ValueError, match="unknown tokens at"):
+        replace(sub_tokens(), unknown=(5,))

@@ -30,6 +30,9 @@ Progress = Callable[[int], None]
 _AT_ONCE = 16
 """Texts of a list whose queries share batches; more fill batches no better and hold more memory."""
 
+_MANY_UNKNOWN = 0.2
+"""The share of unknown tokens from which an explanation warns of them."""
+
 
 class Explainer:
     """A model, ready to be asked why.
@@ -213,8 +216,8 @@ def _explain(model: Model, text: Text, order: Order) -> Explanation:
     # The classes share their queries, so each of them cost what all of them cost together.
     seconds = clock() - start
     chosen, *rest = [_completed(result, ask, order, seconds) for result in results]
-    cut = _cut_note(tokens, isinstance(text, tuple))
-    notes = chosen.notes if cut is None else (*chosen.notes, cut)
+    said = (_unknown_note(tokens), _cut_note(tokens, isinstance(text, tuple)))
+    notes = (*chosen.notes, *(note for note in said if note is not None))
     return replace(chosen, notes=notes, classes={other.target: other for other in rest})
 
 
@@ -234,6 +237,16 @@ def _completed(explanation: Explanation, ask: Ask, order: Order, seconds: float)
     if report is not None:
         settings["engine"] = report
     return replace(explanation, cost=replace(cost, seconds=seconds), settings=settings)
+
+
+def _unknown_note(tokens: Tokens) -> str | None:
+    share = len(tokens.unknown) / len(tokens)
+    if share < _MANY_UNKNOWN:
+        return None
+    return (
+        f"{len(tokens.unknown)} of {len(tokens)} tokens ({100 * share:.0f} %) are unknown to the model. It "
+        "reads them all as one and the same: their scores tell of their places, not of these words."
+    )
 
 
 def _cut_note(tokens: Tokens, pair: bool) -> str | None:

@@ -32,6 +32,21 @@ if TYPE_CHECKING:
 
 FORMAT = "slalom-explanation"
 VERSION = 1
+FIDELITY = (
+    "r2",
+    "r2_low",
+    "r2_high",
+    "rmse",
+    "linear_r2",
+    "linear_rmse",
+    "constant_rmse",
+    "removal_error",
+    "heldout_queries",
+)
+"""What can be measured of how far an explanation holds. docs/reading.md says what each of them is."""
+
+_UNSIGNED = ("alpha_avg", "alpha_max", "rollout", "flow", "l1", "l2")
+"""The same in files of before explanations said so themselves."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +74,15 @@ class Cost:
         return cls(queries, tokens, seconds, in_model, backwards)
 
 
+class _Fidelity(dict[str, float]):
+    """What was measured; what was not is NaN."""
+
+    def __missing__(self, name: str) -> float:
+        if name in FIDELITY:
+            return math.nan
+        raise KeyError(name)
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """What one method says about one text and one label. Scores are aligned with the tokens in their order.
@@ -82,11 +106,14 @@ class Explanation:
     surrogate: Heads | Slalom | Additive | None = None
     """A model over the positions of this text, for the target: what `predict` evaluates."""
     fidelity: Mapping[str, float] = field(default_factory=dict)
+    """How well left-out answers of the model are predicted; NaN for what was not measured."""
     cost: Cost = field(default_factory=Cost)
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What was asked for and how it went: seed, budget, effort, granularity, why it stopped."""
     notes: tuple[str, ...] = ()
     """What a reader should know, in sentences."""
+    unsigned: tuple[str, ...] = ()
+    """The scores that say how much a token matters, and neither for nor against what."""
     classes: Mapping[str, Explanation] = field(default_factory=dict, repr=False)
     """The explanations of the other labels, where they were asked for."""
 
@@ -98,7 +125,8 @@ class Explanation:
             if wrong:
                 raise ValueError(f"{name} {wrong} do not have one number for each of the {n} tokens")
             object.__setattr__(self, name, MappingProxyType(arrays))
-        for name in ("fidelity", "settings", "classes"):
+        object.__setattr__(self, "fidelity", MappingProxyType(_Fidelity(self.fidelity)))
+        for name in ("settings", "classes"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         object.__setattr__(self, "probabilities", frozen(self.probabilities, float))
         if self.probabilities.shape != (len(self.labels),) or self.target not in self.labels:
@@ -120,6 +148,10 @@ class Explanation:
             have = ", ".join(self.scores)
             raise InputError(f"an explanation by {self.method!r} has no score {name!r}; it has: {have}")
         return self.scores[known]
+
+    def signed(self, score: str | None = None) -> bool:
+        """Whether a score says for or against; without a name, the one to rank by."""
+        return (self.ranking if score is None else score) not in self.unsigned
 
     @property
     def text(self) -> str:
@@ -265,7 +297,7 @@ def _check_finite(explanation: Explanation) -> None:
 
 def _record(explanation: Explanation) -> dict[str, Any]:
     parts = ("method", "target", "labels", "probabilities", "output", "ranking", "scores", "stderr")
-    more = ("fidelity", "settings", "notes")
+    more = ("fidelity", "settings", "notes", "unsigned")
     return {
         **{name: plain(getattr(explanation, name)) for name in (*parts, *more)},
         "cost": plain(asdict(explanation.cost)),
@@ -291,6 +323,7 @@ def _from_record(record: Mapping[str, Any], tokens: Tokens) -> Explanation:
         cost=Cost.from_record(record["cost"]),
         settings=_shallow(record["settings"]),
         notes=strings(record["notes"]),
+        unsigned=strings(record.get("unsigned", [name for name in _UNSIGNED if name in record["scores"]])),
         classes={label: _other(label, other, tokens) for label, other in record["classes"].items()},
     )
 

@@ -15,7 +15,7 @@ from slalom.tokens import FloatArray, Tokens
 
 def tokens_record(tokens: Tokens) -> dict[str, Any]:
     """Tokens without their frame, which means nothing to any other process."""
-    names = ("text", "cut", "strings", "spans", "pieces", "words", "segments")
+    names = ("text", "cut", "strings", "spans", "pieces", "words", "segments", "unknown")
     return {name: plain(getattr(tokens, name)) for name in names}
 
 
@@ -34,6 +34,7 @@ def tokens_from(record: Mapping[str, Any]) -> Tokens:
         words=np.array(whole(record["words"])),
         segments=np.array(whole(record["segments"], most=1)),
         cut=None if cut is None else whole([cut], len(text))[0],
+        unknown=whole(record.get("unknown", ()), len(spans) - 1),
     )
 
 

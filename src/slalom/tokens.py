@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +45,8 @@ class Tokens:
     frame: Any = field(default=None, repr=False)
     cut: int | None = None
     """Offset of the first character beyond the model's limit; None where the whole text is explained."""
+    unknown: tuple[int, ...] = ()
+    """Positions of tokens that the model's vocabulary lacks; it reads all of them as one and the same."""
 
     def __post_init__(self) -> None:
         n = len(self.strings)
@@ -52,9 +55,24 @@ class Tokens:
         shapes = (self.spans.shape, (len(self.pieces),), self.words.shape, self.segments.shape)
         if shapes != ((n, 2), (n,), (n,), (n,)):
             raise ValueError(f"parts of Tokens differ in length: {n} strings, spans {self.spans.shape}")
+        if any(not 0 <= i < n for i in self.unknown):
+            raise ValueError(f"unknown tokens at {self.unknown}, but there are {n} tokens")
 
     def __len__(self) -> int:
         return len(self.strings)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.strings)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[str, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> str | tuple[str, ...]:
+        """The token at a place, as a person reads it."""
+        return self.strings[place]
 
     @cached_property
     def inverse(self) -> IntArray:
@@ -99,4 +117,7 @@ class Tokens:
             pieces=tuple(pieces),
             words=self.words[starts],
             segments=self.segments[starts],
+            unknown=tuple(
+                np.unique(np.searchsorted(starts, np.array(self.unknown, int), "right") - 1).tolist()
+            ),
         )

@@ -58,7 +58,7 @@ def test_a_table_files_and_a_second_run_that_repeats_nothing():
     result = run()
     assert result.exit_code == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert next(line for line in lines if line.startswith("occlusion ")).split()[2] == "11"
+    assert next(line for line in lines if line.startswith("occlusion ")).split()[-1] == "11"
     assert result.stderr == "wrote out/table.md and the tables and figures beside it\n"
     table = Path("out/table.md").read_text()
     assert "3 documents of 9 to 11 tokens" in table
@@ -176,3 +176,14 @@ def test_the_docs_name_every_protocol_and_their_example_runs(capsys: pytest.Capt
     exec(text.partition("```python\n")[2].partition("```")[0], {})
     assert "Summary(mean=" in capsys.readouterr().out
     assert Path("results/results.parquet").exists()
+
+
+def test_a_narrow_terminal_has_an_answer_standard_errors_and_whole_words(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "44")
+    result = run("--protocols", "deletion,removals,leave_one_out,cost", "--no-figures")
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith(("Use ", "No number tells"))
+    assert max(map(len, result.stdout.splitlines())) <= 44
+    words = set(result.stdout.replace("\n", " ").split())
+    assert {"deletion", "removals", "queries", "method"} <= words
+    assert any(word.startswith("±0.") for word in words)

@@ -14,6 +14,7 @@ from slalom.evaluate.figures import draw
 from slalom.evaluate.report import comparisons, document, write_report
 from slalom.evaluate.results import Finished, Measurement, Point, Results, Spent
 from slalom.evaluate.table import Table, figure, markdown, missing, report
+from slalom.evaluate.verdict import verdict
 from slalom.files import to_json
 
 SETTINGS = {
@@ -205,3 +206,49 @@ def test_without_results_there_is_a_table_still(tmp_path: Path):
     table = Table(Results(SETTINGS, (Finished("d0", rows, (), ()),)))
     assert [path.name for path in write_report(table, tmp_path)] == ["table.md", "comparisons.parquet"]
     assert "| failed | explaining | 1 (`slalom`) | no |" in (tmp_path / "table.md").read_text()
+
+
+def judged(costs: dict[str, int], **levels: float) -> Table:
+    """Methods that reach their level, give or take a little, on each of eight documents."""
+    finished = []
+    for place in range(8):
+        name, wiggle = f"d{place}", 0.001 * (-1) ** place
+        rows = tuple(
+            Measurement(name, method, "attribution", "deletion", "aopc", level + i * wiggle)
+            for i, (method, level) in enumerate(levels.items())
+        )
+        spent = tuple(Spent(name, method, 10, cost, 10 * cost, 0.1, 0.1) for method, cost in costs.items())
+        finished.append(Finished(name, rows, spent, ()))
+    own = {"methods": {method: {} for method in levels}, "protocols": {"deletion": {"aopc": "high"}}}
+    return Table(Results(SETTINGS | own, tuple(finished)))
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        (
+            {"slalom": 0.9, "lime": 0.89, "random": 0.1},
+            "Use slalom: best or tied in the one number that tells methods apart; lime costs a tenth of it "
+            "and is 0.010 behind.",
+        ),
+        (
+            {"slalom": 0.9, "lime": 0.9, "random": 0.1},
+            "Use lime: best or tied in the one number that tells methods apart; slalom is so as often.",
+        ),
+        (
+            {"slalom": 0.9, "lime": 0.5, "random": 0.1},
+            "Use slalom: best or tied in the one number that tells methods apart.",
+        ),
+        (
+            {"slalom": 0.5, "lime": 0.5, "random": 0.5},
+            "No number tells the methods apart on these documents: use the cheapest, or judge more "
+            "documents.",
+        ),
+        ({"slalom": 0.5}, ""),
+    ],
+)
+def test_the_answer_in_words(levels: dict[str, float], said: str):
+    table = judged({"slalom": 1000, "lime": 100, "random": 1}, **levels)
+    assert verdict(table) == said
+    assert said in markdown(table)
+    assert document(table)["verdict"] == said

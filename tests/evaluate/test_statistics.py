@@ -138,3 +138,19 @@ def test_one_method_leads_and_none_is_refused():
         best_or_tied({})
     with pytest.raises(InputError, match="no document in common"):
         best_or_tied({"a": {"x": 1.0}, "b": {"y": 1.0}})
+
+
+def test_scatter_alone_earns_no_tie():
+    """As in a table where `random` was bold, and `kernel_shap`, which is better, was not."""
+    rng = np.random.default_rng(5)
+    base = rng.random(20)
+    scores = {
+        "occlusion": by_document(base),
+        "kernel_shap": by_document(base + 0.1 + 0.01 * rng.standard_normal(20)),
+        "random": by_document(base + 0.3 + rng.standard_normal(20)),
+    }
+    found = best_or_tied(scores, "low")
+    means = {name: np.mean(list(own.values())) for name, own in scores.items()}
+    assert means["occlusion"] < means["kernel_shap"] < means["random"]
+    assert found.differences["random"].p > 0.05 > found.differences["kernel_shap"].p
+    assert found.tied == ("occlusion",)

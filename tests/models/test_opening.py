@@ -239,6 +239,18 @@ def test_the_bundled_model_or_a_clear_word(tmp_path: Path, monkeypatch: pytest.M
     tokenizer.save_pretrained(tmp_path / "bundled")
     assert bundled() == tmp_path / "bundled"
     assert open_model().name == "bundled"
+    assert open_model("bundled").labels == open_model().labels
+
+
+def test_a_directory_called_bundled_goes_before_the_model_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    module, tokenizer = zoo.tiny("bert")
+    module.config.id2label = {0: "cold", 1: "warm"}
+    module.save_pretrained("bundled")
+    tokenizer.save_pretrained("bundled")
+    assert open_model("bundled").labels == ("cold", "warm")
 
 
 def test_a_module_needs_its_tokenizer():

@@ -13,8 +13,10 @@ import pytest
 
 from handmade import (
     HOSTILE,
+    attention_like,
     heads_explanation,
     hostile_explanation,
+    one_sign,
     single_score,
     slalom_explanation,
     tokens_of,
@@ -172,7 +174,7 @@ def test_json_cannot_end_its_script():
     source = fragment(hostile_explanation("</script><!-- x <script> y"))
     inside = source.split('<script type="application/json">')[1].split("</script>")[0]
     assert "<" not in inside
-    assert embedded(source)["names"][0] == "</script><!--"
+    assert embedded(source)["own"]["0"] == "</script><!--"
 
 
 def test_nothing_is_loaded_and_nothing_else_runs():
@@ -239,7 +241,7 @@ def test_methods_with_one_score_say_what_they_lack():
 def test_numbers_that_json_lacks():
     surrogate = Slalom(np.zeros(3), np.zeros(3))
     source = fragment(slalom_explanation(tokens=tokens_of("a b c"), surrogate=surrogate))
-    assert embedded(source)["classes"][0]["surrogate"]["background_importance"] == "-inf"
+    assert embedded(source)["classes"][0]["surrogate"]["parts"][0]["background_importance"] == "-inf"
 
 
 def test_cut_text_is_deleted():
@@ -303,3 +305,39 @@ def test_a_page_stays_below_its_limit(explanation: Any):
     strongest = int(np.argmax(np.abs(made.linear)))
     assert strongest in found["places"]
     assert len(found["places"]) >= min(len(made), 80)
+
+
+def test_every_token_has_its_own_string_and_a_type_all_of_them():
+    tokens = one_sign("The the 😍 😭 the")
+    found = embedded(render(slalom_explanation(tokens=tokens)))
+    own = [found["own"].get(str(unit), found["names"][kind]) for unit, kind in enumerate(found["types"])]
+    assert own == list(tokens.strings)
+    assert found["names"] == ["The / the / 😍 / …"]
+
+
+def test_scores_without_a_sign_have_their_own_words_and_colours():
+    page = fragment(attention_like("a b c"), assets=False)
+    assert "speaks for" not in page
+    assert "“alpha_avg” does not say for or against what." in page
+    assert re.findall(r'<span class="(t s a\d+|t)">([abc])', page) == [
+        ("t", "a"),
+        ("t s a5", "b"),
+        ("t s a10", "c"),
+    ]
+    assert re.search(r'<rect class="[pn]"', page) is None
+    assert '<td class="number">1.00</td>' in page
+    assert embedded(page)["classes"][0]["unsigned"] == ["alpha_avg"]
+
+
+def test_very_small_scores_have_a_power_of_ten():
+    page = fragment(single_score("a b c", scores={"attribution": np.array([2e-8, -1e-8, 0.0])}), assets=False)
+    assert "attribution ×10⁻⁸</th>" in page
+    assert re.findall(r'<td class="number">([^<]*)', page) == ["+2.00", "−1.00", "0.00"]
+    one = embedded(page)["classes"][0]
+    assert (one["powers"], one["decimals"]) == ({"attribution": -8}, {"attribution": 2})
+    assert one["scores"]["attribution"] == [2e-8, -1e-8, 0.0]
+
+
+def test_notes_stand_above_the_text():
+    page = fragment(slalom_explanation(notes=("Most tokens are unknown.",)), assets=False)
+    assert page.index("Most tokens are unknown.") < page.index("The text</h3>")

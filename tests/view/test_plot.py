@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 
 import slalom
-from handmade import single_score, slalom_explanation, tokens_of
+from handmade import attention_like, one_sign, single_score, slalom_explanation, tokens_of
 from slalom.compare import correlations
 from slalom.errors import InputError, MissingExtraError
 from slalom.evaluate.deletion import curve
@@ -152,3 +152,11 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'slalom-xai\[plot\]'"):
         plot.bar(single_score())
+
+
+def test_scores_without_a_sign_are_violet_and_types_have_all_their_spellings():
+    ax = plot.bar(attention_like())
+    assert {to_hex(bar.get_facecolor()) for bar in ax.patches} == {plot.VIOLET}
+    assert ax.get_xlabel() == "alpha_avg, does not say for or against what"
+    plane = plot.scatter(slalom_explanation(tokens=one_sign("The the cat")))
+    assert [text.get_text() for text in plane.texts] == ["The / the / cat"]

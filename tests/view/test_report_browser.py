@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 import slalom
 from browser import Seen, chromium, watched
-from handmade import hostile_explanation, single_score, slalom_explanation
+from handmade import attention_like, hostile_explanation, one_sign, single_score, slalom_explanation
 from slalom.explanation import Explanation
 from slalom.surrogate import Additive
 from slalom.theory.planted import plant
@@ -420,3 +420,51 @@ def test_several_fragments_share_a_page(
         assert checked == ["value", "linear", "linear"]
         ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
         assert len(set(ids)) == len(ids)
+
+
+def test_the_table_names_each_token_as_it_stands_in_the_text(browser: Browser, tmp_path: Path):
+    found = slalom.explain("I love this 😍🔥 but the ending 😭💀 was awful!!!", budget=60)
+    with opened(browser, tmp_path, found) as (page, _):
+        rows = page.locator(".tokens tbody tr")
+        named = {
+            int(row.locator(".place").inner_text()): row.locator("bdi").inner_text() for row in rows.all()
+        }
+        assert named == dict(enumerate(found.tokens))
+        place = found.tokens.strings.index("😭💀")
+        token(page, place).hover()
+        assert page.get_by_role("tooltip").inner_text().startswith("😭💀")
+        token(page, place).click()
+        assert page.locator(".whatif .acts b").inner_text() == "😭💀"
+
+
+def test_ten_words_that_the_model_does_not_know(browser: Browser, tmp_path: Path):
+    tokens = one_sign("كان الطعام رائعا لكن الخدمة سيئة جدا ولن أعود أبدا")
+    with opened(browser, tmp_path, slalom_explanation(tokens=tokens)) as (page, _):
+        assert sorted(page.locator(".tokens tbody bdi").all_inner_texts()) == sorted(tokens.strings)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_scores_without_a_sign_are_violet(browser: Browser, tmp_path: Path, scheme: Any):
+    with opened(browser, tmp_path, attention_like("a b c"), color_scheme=scheme) as (page, _):
+        assert [
+            name.split()[1:]
+            for name in page.locator(".text .t").evaluate_all("all => all.map(t => t.className)")
+        ] == [
+            [],
+            ["s", "a5"],
+            ["s", "a10"],
+        ]
+        assert page.locator(".tokens rect.s").count() == 3
+        assert "speaks for" not in page.locator(".slalom-explanation").inner_text()
+        assert "does not say for or against what" in page.locator(".legend").inner_text()
+        assert page.locator('[data-reading="added"]').count() == 0
+        assert page.locator(".tokens tbody td.number").last.inner_text() == "0.00"
+
+
+def test_very_small_scores_have_a_power_of_ten(browser: Browser, tmp_path: Path):
+    small = single_score("a b c", scores={"attribution": np.array([2e-8, -1e-8, 0.0])})
+    with opened(browser, tmp_path, small) as (page, _):
+        assert page.locator(".tokens thead th").last.inner_text() == "attribution ×10⁻⁸"
+        assert page.locator(".tokens tbody td:last-child").all_inner_texts() == ["+2.00", "−1.00", "0.00"]
+        token(page, 0).hover()
+        assert "×10⁻⁸ +2.00" in " ".join(page.get_by_role("tooltip").inner_text().split())

@@ -112,11 +112,28 @@ def test_percent(probability: float, shown: str):
 
 
 @pytest.mark.parametrize(
-    ("scores", "places"),
-    [([3.2, 0.1], 2), ([0.034], 4), ([123.4], 0), ([0.0], 2), ([np.nan], 2), ([1e-30], 8), ([], 2)],
+    ("scores", "power", "places"),
+    [
+        ([3.2, 0.1], 0, 2),
+        ([0.034], 0, 4),
+        ([123.4], 0, 0),
+        ([0.0], 0, 2),
+        ([np.nan], 0, 2),
+        ([], 0, 2),
+        ([2e-8, 1e-9], -8, 2),
+        ([1e-30], -30, 2),
+        ([5e-324], -300, 2),
+        ([-3e7], 7, 2),
+    ],
 )
-def test_decimals_show_three_digits_of_the_largest(scores: list[float], places: int):
-    assert sentences.decimals(np.array(scores)) == places
+def test_the_scale_shows_three_digits_of_the_largest(scores: list[float], power: int, places: int):
+    assert sentences.scale(np.array(scores)) == sentences.Scale(power, places)
+
+
+def test_numbers_in_units_of_a_power_of_ten():
+    small = sentences.scale(np.array([2e-8, -1e-9]))
+    assert (small.factor, small.score(-1e-9), small.error(5e-9)) == (" ×10⁻⁸", "−0.10", "±0.50")
+    assert sentences.scale(np.array([0.5]), signs=False).score(0.5) == " 0.500"
 
 
 @pytest.mark.parametrize(

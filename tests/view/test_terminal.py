@@ -12,6 +12,7 @@ from rich.console import Console
 from handmade import (
     HOSTILE,
     REVIEW,
+    attention_like,
     heads_explanation,
     hostile_explanation,
     single_score,
@@ -159,3 +160,21 @@ def test_a_terminal_that_knows_ascii_only():
     text = stream.read()
     assert "bad(----) so good(++++)" in text
     assert "######|" in text
+
+
+def test_scores_without_a_sign_have_their_own_words_and_colours():
+    text = shown(attention_like("a b c"))
+    assert "speaks for" not in text
+    assert "° counts, but does not say for or against what; more signs, more weight" in text
+    assert "a b°° c°°°°" in text
+    assert "+" not in "".join(rows(text))
+    colours = shown(attention_like("a b c"), colour=True)
+    assert "48;2;76;29;149mc" in colours
+    assert "violet" in colours
+    assert "blue" not in colours
+
+
+def test_very_small_scores_have_a_power_of_ten():
+    text = shown(single_score("a b c", scores={"attribution": np.array([2e-8, -1e-8, 0.0])}))
+    assert "attribution ×10⁻⁸" in text
+    assert [row.split()[-1] for row in rows(text)] == ["+2.00", "−1.00", "0.00"]

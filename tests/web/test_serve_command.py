@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from serving import HANGS
 from slalom.cli import app
+from slalom.web.shelf import Shelf
 
 
 @contextmanager
@@ -52,6 +53,10 @@ def test_the_command_serves_and_ends_cleanly(tmp_path: Path, how: signal.Signals
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert folder.is_dir()
+
+
+def test_the_bundled_model_goes_by_its_name():
+    assert Shelf({"sentiment": "bundled"})["sentiment"].model.labels == ("negative", "positive")
 
 
 def run(*arguments: str) -> tuple[int, str]:

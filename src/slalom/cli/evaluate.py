@@ -16,6 +16,8 @@ from slalom.cli import parsed
 from slalom.cli.run import guarded, say, still_libraries, watched
 
 if TYPE_CHECKING:
+    from rich.table import Table as Grid
+
     from slalom.data import Dataset
     from slalom.evaluate.results import Results
     from slalom.evaluate.table import Table
@@ -229,23 +231,63 @@ def _deliver(results: Results, out: Path, figures: bool, json: bool, quiet: bool
 
 
 def _show(table: Table) -> None:
-    """The summary on the terminal: means, the best or tied in bold."""
+    """The summary on the terminal: what to use, then means ± standard errors, the best or tied in bold."""
     from rich.console import Console
+
+    from slalom.evaluate.verdict import verdict
+
+    console = Console(markup=False, highlight=False)
+    said = verdict(table)
+    if said:
+        console.print(said, style="bold", end="\n\n")
+    for columns in _fitting(table, console.width):
+        console.print(_grid(table, columns))
+
+
+def _columns(table: Table) -> dict[str, list[tuple[str, bool]]]:
+    """By heading, the text of every method's cell and whether it is best or tied."""
+    from slalom.evaluate.table import plain_cell
+
+    methods = table.results.methods
+    columns = {
+        table.head(number): [(plain_cell(table, number, m), table.leads(number, m)) for m in methods]
+        for number in table.main
+    }
+    costs = [table.costs.get(method) for method in methods]
+    asked = [(f"{cost['queries'].mean:,.0f}" if cost else "–", False) for cost in costs]
+    return {_lines(head): cells for head, cells in columns.items()} | {"queries": asked}
+
+
+def _lines(head: str) -> str:
+    """A heading with a word on each line, its arrow behind the last."""
+    *words, arrow = head.replace("_", " ").split()
+    return "\n".join(words) + f" {arrow}"
+
+
+def _fitting(table: Table, width: int) -> list[dict[str, list[tuple[str, bool]]]]:
+    """The columns in as many tables as it takes for none to be squeezed."""
+    room = width - max(map(len, ["method", *table.results.methods])) - 2
+    parts: list[dict[str, list[tuple[str, bool]]]] = []
+    used = room + 1
+    for head, cells in _columns(table).items():
+        wide = max(map(len, [*head.split("\n"), *(text for text, _ in cells)])) + 2
+        if used + wide > room:
+            parts.append({})
+            used = 0
+        parts[-1][head] = cells
+        used += wide
+    return parts
+
+
+def _grid(table: Table, columns: dict[str, list[tuple[str, bool]]]) -> Grid:
     from rich.table import Table as Grid
     from rich.text import Text
 
-    from slalom.evaluate.table import figure
-
-    grid = Grid(box=None, padding=(0, 1, 0, 0), header_style="")
-    grid.add_column("method", overflow="fold", vertical="bottom")
-    for head in (*map(table.head, table.main), "queries"):
-        grid.add_column(head.replace("_", " ").replace(" ", "\n").replace("\n↑", " ↑").replace("\n↓", " ↓"))
-    for method in table.results.methods:
-        row: list[Text | str] = [method]
-        for number in table.main:
-            cell = table.cells[number].get(method)
-            style = "bold" if table.leads(number, method) else ""
-            row.append("–" if cell is None else Text(figure(cell.mean), style))
-        cost = table.costs.get(method)
-        grid.add_row(*row, f"{cost['queries'].mean:,.0f}" if cost else "–")
-    Console(markup=False).print(grid)
+    grid = Grid(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    grid.add_column("method", no_wrap=True, vertical="bottom")
+    for head in columns:
+        grid.add_column(head, justify="right", no_wrap=True)
+    for row, method in enumerate(table.results.methods):
+        cells = [column[row] for column in columns.values()]
+        grid.add_row(method, *(Text(text, "bold" if best else "") for text, best in cells))
+    return grid

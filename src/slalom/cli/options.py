@@ -116,7 +116,7 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="DIR_OR_HUB_ID",
-        help="A Hugging Face sequence classifier; by default the bundled sentiment model.",
+        help="A Hugging Face sequence classifier; by default `bundled`, a small sentiment model.",
     ),
 ]
 Device = Annotated[str | None, option(MODEL, "--device", help="Where to run the model: cpu, cuda, cuda:1, …")]

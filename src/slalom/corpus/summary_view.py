@@ -93,7 +93,7 @@ def cells(table: Table, row: int) -> list[str]:
         if name == "opposite" and table.opposite is not None:
             shown.append(f"{table.opposite[row]:.0%}")
             continue
-        places = min(max(sentences.decimals(table.scores[name]), 2), 3)
+        places = min(max(sentences.scale(table.scores[name]).places, 2), 3)
         score = sentences.signed(float(table.scores[name][row]), places).strip()
         shown.append(f"{score} {sentences.error(float(table.stderr[name][row]), places)}")
     return shown

@@ -11,6 +11,7 @@ from slalom.evaluate.figures import draw
 from slalom.evaluate.results import write_parquet
 from slalom.evaluate.store import TABLE
 from slalom.evaluate.table import Table, missing, report
+from slalom.evaluate.verdict import verdict
 from slalom.files import plain, write_text
 
 COMPARISONS = "comparisons.parquet"
@@ -74,6 +75,7 @@ def document(table: Table) -> dict[str, Any]:
             "settings": results.settings,
             "documents": len(results.finished),
             "seconds": results.wall,
+            "verdict": verdict(table),
             "numbers": numbers,
             "cost": costs,
             "skipped_and_failed": gone,

@@ -102,7 +102,8 @@ def best_or_tied(
 
     The leader has the best mean over the documents that all share. It is compared with each other method over
     the documents of both; a method is tied if its p, adjusted by Holm for the number of these comparisons, is
-    above `level`. The leader is chosen from the same data, so a bare win over a tied method means nothing.
+    above `level`, and no method with a better mean is shown to be worse: scatter alone earns no tie.
+    The leader is chosen from the same data, so a bare win over a tied method means nothing.
     """
     if not scores:
         raise InputError("there are no methods to compare")
@@ -112,7 +113,8 @@ def best_or_tied(
             "the methods have no document in common; compare those that ran on the same documents"
         )
     sign = 1.0 if good == "high" else -1.0
-    leader = max(scores, key=lambda name: sign * float(np.mean([scores[name][d] for d in shared])))
+    means = {name: sign * float(np.mean([own[d] for d in shared])) for name, own in scores.items()}
+    leader = max(means, key=lambda name: means[name])
     found: dict[str, Difference] = {}
     for name in scores:
         if name != leader:
@@ -126,7 +128,8 @@ def best_or_tied(
             )
     adjusted = holm({name: one.p for name, one in found.items()})
     found = {name: replace(one, p=adjusted[name]) for name, one in found.items()}
-    tied = tuple(name for name in scores if name == leader or found[name].p > level)
+    worse = max((means[name] for name, one in found.items() if one.p <= level), default=-np.inf)
+    tied = tuple(name for name in scores if name == leader or (found[name].p > level and means[name] > worse))
     return Standing(leader, tied, found, len(found), len(shared))
 
 

@@ -89,7 +89,7 @@ class Table:
         found = self.cells[number].get(method)
         if found is None:
             return "–"
-        text = f"{figure(found.mean)}" + ("" if math.isnan(found.stderr) else f" ± {figure(found.stderr)}")
+        text = figure(found.mean) + ("" if math.isnan(found.stderr) else f" ± {figure(found.stderr)}")
         if self.leads(number, method):
             text = f"**{text}**"
         return text if found.n == len(self.results.finished) else f"{text} ({found.n})"
@@ -107,6 +107,11 @@ class Table:
         return f"{number[1] if short else ' '.join(number)} {arrow}"
 
 
+def plain_cell(table: Table, number: Number, method: str) -> str:
+    """A cell without marks, for the terminal."""
+    return table.cell(number, method).replace("**", "").replace(" ± ", " ±")
+
+
 def figure(value: float) -> str:
     """A number with as many digits as it takes to tell it from another."""
     if value == 0 or 0.001 <= abs(value) < 100:
@@ -116,11 +121,14 @@ def figure(value: float) -> str:
 
 def markdown(table: Table) -> str:
     """All tables that depend on settings and documents alone: the same for every run of the same settings."""
+    from slalom.evaluate.verdict import verdict
+
     results = table.results
     parts = [
         f"# {_plain(results.settings['model']['name'])} on {_plain(results.settings['data'])}",
         _opening(results),
         "## Summary",
+        verdict(table),
         "The first number of every protocol, and what an explanation asked of the model on average.",
         _summary(table),
     ]

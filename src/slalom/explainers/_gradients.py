@@ -18,6 +18,9 @@ Reading = Literal["grad_x_input", "avg", "l1", "l2"]
 NO_SIGN = "These scores have no sign: they say how much a token matters, not for or against what."
 
 
+UNSIGNED = ("l1", "l2")
+
+
 def readings(gradient: torch.Tensor, inside: Inside, n: int) -> dict[str, FloatArray]:
     """G×I (dot product with the embedding), G-avg, G-ℓ1 and G-ℓ2 of every token.
 
@@ -34,4 +37,4 @@ def readings(gradient: torch.Tensor, inside: Inside, n: int) -> dict[str, FloatA
 
 
 def notes(reading: Reading) -> tuple[str, ...]:
-    return (NO_SIGN,) if reading in ("l1", "l2") else ()
+    return (NO_SIGN,) if reading in UNSIGNED else ()

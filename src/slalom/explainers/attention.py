@@ -67,7 +67,8 @@ def explain(
         notes.append(f"No attention flow: the input has {len(owner)} places, more than {_FLOW_PLACES}.")
     scores = {name: per_token(numbers, owner, len(ask.tokens)) for name, numbers in places.items()}
     settings = {"layer": layer % len(weights), "read_out": "last" if read_out else "first"}
-    return finish(ask, target, "attention", scores, ranking=reading, settings=settings, notes=tuple(notes))
+    more = {"settings": settings, "notes": tuple(notes), "unsigned": tuple(scores)}
+    return finish(ask, target, "attention", scores, ranking=reading, **more)
 
 
 def _is_causal(weights: FloatArray) -> bool:

@@ -33,7 +33,7 @@ def open_model(
 ) -> Model:
     """A model to explain, from whatever there is:
 
-    - nothing: the sentiment classifier that comes with the package;
+    - nothing, or "bundled": the sentiment classifier that comes with the package;
     - a directory or hub id of a Hugging Face sequence classifier (safetensors only);
     - a transformers pipeline;
     - a torch module with its tokenizer;

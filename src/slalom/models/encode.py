@@ -55,7 +55,14 @@ def encode(tokenizer: Any, text: Text, explain: Explain = "both", limit: int | N
         segments=encoded.owner[explained],
         frame=_frame(encoded, own, limit),
         cut=cut,
+        unknown=_unknown(tokenizer, encoded.ids[explained]),
     )
+
+
+def _unknown(tokenizer: Any, ids: IntArray) -> tuple[int, ...]:
+    """Where the tokenizer had no token for what stands there."""
+    one = getattr(tokenizer, "unk_token_id", None)
+    return () if one is None else tuple(np.flatnonzero(ids == one).tolist())
 
 
 def _read(tokenizer: Any, texts: tuple[str, ...], limit: int | None) -> tuple[tuple[str, ...], Encoded]:

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from slalom.errors import InputError, ModelError
+from slalom.models import bundled
 
 _HALF = (torch.float16, torch.bfloat16)
 _MOST = {"layer": 10_000, "expert": 10_000, "num_labels": 1_000_000}
@@ -52,7 +53,10 @@ def load_tokenizer(source: str | Path) -> Any:
 
 
 def resolve(source: str | Path) -> str:
-    """The directory, or the hub id where no such directory exists."""
+    """The directory, or the hub id where no such directory exists.
+
+    "bundled", as reports call it, is the model that comes with the package.
+    """
     try:
         path = Path(source).expanduser()
         directory, there = path.is_dir(), path.exists()
@@ -61,6 +65,8 @@ def resolve(source: str | Path) -> str:
         raise ModelError(f"{str(source)!r:.60} cannot be a directory or hub id: {why}") from error
     if directory:
         return str(path)
+    if not there and source == "bundled":
+        return str(bundled())
     if there:
         raise ModelError(f"{source} is a file; give the directory that holds config.json and the weights")
     if isinstance(source, Path) or source.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(source):

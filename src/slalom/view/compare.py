@@ -16,6 +16,7 @@ from slalom.compare import Comparison, correlations, explained, skipped
 from slalom.explanation import Explanation
 from slalom.tokens import Tokens
 from slalom.view import sentences
+from slalom.view.sentences import NO_SIDE
 from slalom.view.shades import coloured, legend, level, shade, sign
 from slalom.view.style import COMPARISON, FRAGMENT, PAGE, policy
 from slalom.view.style import shade as html_shade
@@ -46,11 +47,19 @@ def show(comparison: Comparison, console: Console | None = None, *, signed: bool
         first = next(iter(found.values()))
         _head(first, console)
         _lines(found, console)
-        console.print(_key(first, console))
+        console.print(_key(found, console))
         console.print()
         _matrix(comparison, console, signed)
+    for note in _shared(found):
+        console.print(Text(f"note: {visible(note)}", style="yellow"))
     for name, reason in skipped(comparison).items():
         console.print(Text(visible(f"{name}: not run. {reason}"), style="yellow"))
+
+
+def _shared(found: dict[str, Explanation]) -> list[str]:
+    """What every method notes: it is about the text, not about the method."""
+    notes = [explanation.notes for explanation in found.values()]
+    return [note for note in dict.fromkeys(notes[0] if notes else ()) if all(note in own for own in notes)]
 
 
 def _head(first: Explanation, console: Console) -> None:
@@ -108,27 +117,34 @@ def _lines(found: dict[str, Explanation], console: Console) -> None:
             line = Text(f"{method:<{name}}", no_wrap=True, overflow="crop")
             for i in chosen:
                 line.append(" " if cells[i].gap and i > start else "")
-                line.append(_token(cells[i], widths[i], float(shares[method][i]), console))
+                line.append(_token(cells[i], widths[i], found[method], float(shares[method][i]), console))
             console.print(line)
         console.print()
 
 
-def _key(first: Explanation, console: Console) -> Text:
+def _key(found: dict[str, Explanation], console: Console) -> Text:
+    """What the colours mean, of the methods that have a sign and of those that have none."""
+    kinds = {explanation.signed(): explanation for explanation in found.values()}
     if coloured(console):
-        return legend(first, console)
-    return Text(f"+ speaks for {visible(first.target)}, - against it; more signs, more weight")
+        return Text("\n").join(legend(kinds[kind], console) for kind in (True, False) if kind in kinds)
+    target = visible(next(iter(found.values())).target)
+    parts = [f"+ speaks for {target}, - against it"] if True in kinds else []
+    parts += [f"* counts, but {NO_SIDE}"] if False in kinds else []
+    return Text("; ".join([*parts, "more signs, more weight"]))
 
 
 def _pad(text: str, width: int, gap: bool) -> str:
     return " " * gap + text + " " * (width - cell_len(text))
 
 
-def _token(cell: _Cell, width: int, share: float, console: Console) -> Text:
-    depth = level(share)
+def _token(cell: _Cell, width: int, explanation: Explanation, share: float, console: Console) -> Text:
+    depth, side = level(share), sign(explanation, share)
     if not coloured(console):
-        marks = ("-" if share < 0 else "+") * depth
-        return Text(f"{marks:<{width}}")
-    return Text(cell.text, style=shade(console, sign(share), depth) if depth else "")
+        return Text(f"{_SIGNS[side] * depth:<{width}}")
+    return Text(cell.text, style=shade(console, side, depth) if depth else "")
+
+
+_SIGNS = {1: "+", -1: "-", 0: "*"}
 
 
 def _shares(explanation: Explanation, cells: list[_Cell]) -> np.ndarray:
@@ -186,16 +202,24 @@ def _page(comparison: Comparison, signed: bool) -> str:
         first = next(iter(found.values()))
         target = escape(visible(first.target))
         score = sentences.signed(first.output, 2).strip()
+        notes = "".join(f'<p class="note">{escape(visible(note))}</p>' for note in _shared(found))
         parts = [
             f"<h2>Why <em>{target}</em>?</h2>"
             f'<p class="muted">The model\'s score for it is {score}, explained by {len(found)} methods.</p>',
+            notes,
             f'<section class="card">{_html_lines(found)}<p class="legend"><span class="t p a6">blue, solid'
-            f'</span> speaks for {target}, <span class="t n a6">orange, dashed</span> against it; attention '
-            "weights and norms have no sign.</p></section>",
+            f'</span> speaks for {target}, <span class="t n a6">orange, dashed</span> against it'
+            f"{_html_unsigned(found)}.</p></section>",
             f'<section class="card"><h3>{caption(signed)}</h3>{_html_matrix(comparison, signed)}</section>',
             *parts,
         ]
     return "".join(parts)
+
+
+def _html_unsigned(found: dict[str, Explanation]) -> str:
+    if all(explanation.signed() for explanation in found.values()):
+        return ""
+    return f', <span class="t s a6">violet, dotted</span> {NO_SIDE}'
 
 
 def _html_lines(found: dict[str, Explanation]) -> str:
@@ -215,10 +239,10 @@ def _html_lines(found: dict[str, Explanation]) -> str:
 
 
 def _td(cell: _Cell, explanation: Explanation, share: float) -> str:
-    kind = f' class="{html_shade(share)}"' if html_shade(share) else ""
-    scores = explanation.score()
-    places = sentences.decimals(scores)
-    value = sentences.signed(float(scores[list(cell.positions)].sum()), places).strip()
+    shaded = html_shade(share, explanation.signed())
+    kind = f' class="{shaded}"' if shaded else ""
+    scale = sentences.scale_of(explanation)
+    value = scale.score(float(explanation.score()[list(cell.positions)].sum())).strip() + scale.factor
     tip = escape(visible(f"{explanation.method}, {explanation.ranking}: {value}"))
     return f'<td{kind} dir="auto" title="{tip}">{escape(cell.text)}</td>'
 

@@ -16,7 +16,7 @@ from slalom.files import plain
 from slalom.surrogate import Additive, Heads, Slalom
 from slalom.tokens import FloatArray, IntArray
 from slalom.view import sentences
-from slalom.view.text import Run, label, strength, visible
+from slalom.view.text import Run, label, spellings, strength, visible
 
 _SPARE = 2
 """Decimals beyond those that are shown, so that bars and dots stand where they belong."""
@@ -38,6 +38,9 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
     tokens = explanation.tokens
     units = np.array([i for run in pieces for i in run.positions], dtype=np.int64)
     kinds, types = np.unique(tokens.inverse[units], return_inverse=True)
+    every = spellings(tokens)
+    names = [every[kind] for kind in kinds]
+    own = [label(tokens.strings[i]) for i in units]
     shown = sentences.columns(explanation)
     starts = np.cumsum([0, *(len(run.positions) for run in pieces)])
     plain_runs = len(units) == len(pieces)
@@ -45,7 +48,8 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
         "size": len(explanation),
         "places": units.tolist(),
         "types": types.tolist(),
-        "names": [label(tokens.strings[tokens.first[kind]]) for kind in kinds],
+        "names": names,
+        "own": {unit: own for unit, own in enumerate(own) if own != names[types[unit]]},
         "frequencies": np.bincount(tokens.inverse, minlength=tokens.n_types)[kinds].tolist(),
         "runs": None if plain_runs else [list(range(a, b)) for a, b in pairwise(starts.tolist())],
         "meanings": {name: sentences.meaning(explanation, name) for name in shown},
@@ -67,7 +71,8 @@ def strongest(explanation: Explanation, pieces: Sequence[Run], count: int) -> li
 
 def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
     names = sentences.columns(explanation)
-    decimals = {name: sentences.decimals(explanation.scores[name]) for name in names}
+    scales = {name: sentences.scale_of(explanation, name) for name in names}
+    decimals = {name: scale.places + max(-scale.power, 0) for name, scale in scales.items()}
     said = sentences.verdict(explanation)
     added = "linear" if "linear" in explanation.scores else explanation.ranking
     scores = {name: _rounded(explanation.scores[name][units], decimals[name] + _SPARE) for name in names}
@@ -81,7 +86,9 @@ def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
         "odds": _log_odds(explanation),
         "ranking": explanation.ranking,
         "added": added,
-        "decimals": decimals,
+        "decimals": {name: scale.places for name, scale in scales.items()},
+        "powers": {name: scale.power for name, scale in scales.items() if scale.power},
+        "unsigned": list(explanation.unsigned),
         "scores": scores,
         "measured": explanation.measured,
         "errors": {

@@ -15,7 +15,8 @@ import numpy as np
 from slalom.explanation import Explanation
 from slalom.files import plain
 from slalom.view import data, sentences
-from slalom.view.style import FRAGMENT, PAGE, SCRIPT, policy, shade
+from slalom.view.sentences import NO_SIDE
+from slalom.view.style import FRAGMENT, PAGE, SCRIPT, policy, shade, side
 from slalom.view.text import Run, label, run_score, runs, strength, visible
 
 TOP = 15
@@ -79,7 +80,7 @@ def _inside(explanation: Explanation, pieces: Sequence[Run], chosen: Sequence[Ru
         "" if sum(bool(run.positions) for run in pieces) == len(chosen) else _thin(len(chosen), explanation)
     )
     return (
-        f"{_header(explanation)}{_badge(explanation)}"
+        f"{_header(explanation)}{_badge(explanation)}{_notes(explanation)}"
         '<div class="tools" hidden></div><div class="grid"><section class="card words"><h3>The text</h3>'
         f'{thin}<div class="text" dir="auto">{_text(explanation, pieces, chosen)}</div>'
         f'<p class="legend">{_legend(explanation)}</p></section>'
@@ -126,29 +127,35 @@ def _badge(explanation: Explanation) -> str:
     )
 
 
+def _notes(explanation: Explanation) -> str:
+    return "".join(f'<p class="note">{escape(visible(note))}</p>' for note in explanation.notes)
+
+
 def _legend(explanation: Explanation) -> str:
+    score = f"“{escape(visible(explanation.ranking))}”"
+    if not explanation.signed():
+        return f'<span class="t s a6">violet, dotted</span> counts: the darker, the more. {score} {NO_SIDE}.'
     target = f"<bdi>{escape(visible(explanation.target))}</bdi>"
     return (
         f'<span class="t p a6">blue, solid</span> speaks for {target}, <span class="t n a6">orange, dashed'
-        f"</span> against it, by the score “{escape(visible(explanation.ranking))}”."
+        f"</span> against it, by the score {score}."
     )
 
 
 def _text(explanation: Explanation, pieces: Sequence[Run], chosen: Sequence[Run]) -> str:
     marked = {run.positions for run in chosen}
     shares = strength(np.array([run_score(explanation, run) for run in pieces], dtype=float))
-    return "".join(
-        _run(run, share, run.positions in marked) for run, share in zip(pieces, shares.tolist(), strict=True)
-    )
+    kinds = [shade(share, explanation.signed()) for share in shares.tolist()]
+    return "".join(_run(run, kind, run.positions in marked) for run, kind in zip(pieces, kinds, strict=True))
 
 
-def _run(run: Run, share: float, marked: bool) -> str:
+def _run(run: Run, kind: str, marked: bool) -> str:
     shown = escape(visible(run.text, keep="\n\t"))
     if run.cut:
         return f"<del>{shown}</del>"
     if not (run.positions and marked):
         return shown
-    return f'<span class="{f"t {shade(share)}".strip()}">{shown}</span>'
+    return f'<span class="{f"t {kind}".strip()}">{shown}</span>'
 
 
 def _caption(explanation: Explanation) -> str:
@@ -170,31 +177,30 @@ def _table(explanation: Explanation) -> str:
 
 def _heading(explanation: Explanation, name: str) -> str:
     mark = " <small>measured</small>" if name == "removal" and explanation.measured else ""
-    return escape(visible(name)) + mark
+    return escape(visible(name)) + sentences.scale_of(explanation, name).factor + mark
 
 
 def _row(explanation: Explanation, names: list[str], i: int, share: float) -> str:
     cells = "".join(f'<td class="number">{_cell(explanation, name, i)}</td>' for name in names)
     token = escape(label(explanation.tokens.strings[i]))
-    return (
-        f'<tr><td class="number place">{i}</td><td><bdi>{token}</bdi></td><td>{_bar(share)}</td>{cells}</tr>'
-    )
+    bar = _bar(share, side(share, explanation.signed()))
+    return f'<tr><td class="number place">{i}</td><td><bdi>{token}</bdi></td><td>{bar}</td>{cells}</tr>'
 
 
 def _cell(explanation: Explanation, name: str, i: int) -> str:
     """A score and, where there is one, its standard error."""
     scores, errors = explanation.scores[name], explanation.stderr.get(name)
-    places = sentences.decimals(scores)
-    score = sentences.signed(float(scores[i]), places).strip()
-    return score if errors is None else f"{score} <small>{sentences.error(float(errors[i]), places)}</small>"
+    scale = sentences.scale_of(explanation, name)
+    score = scale.score(float(scores[i])).strip()
+    return score if errors is None else f"{score} <small>{scale.error(float(errors[i]))}</small>"
 
 
-def _bar(share: float) -> str:
+def _bar(share: float, kind: str) -> str:
     width = round(50 * abs(share), 1)
     left = round(50 - width, 1) if share < 0 else 50
     return (
         '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
-        f'<rect class="{"n" if share < 0 else "p"}" x="{left}" y="1" width="{width}" height="8"/>'
+        f'<rect class="{kind}" x="{left}" y="1" width="{width}" height="8"/>'
         '<rect class="middle" x="49.8" y="0" width="0.4" height="10"/></svg>'
     )
 
@@ -211,15 +217,14 @@ def _others(explanation: Explanation) -> str:
 
 
 def _named(explanation: Explanation) -> str:
-    places = sentences.decimals(explanation.score())
+    scale = sentences.scale_of(explanation)
     return ", ".join(
-        f"<bdi>{escape(label(token))}</bdi> {sentences.signed(score, places).strip()}"
+        f"<bdi>{escape(label(token))}</bdi> {scale.score(score).strip()}{scale.factor}"
         for token, score in explanation.top(_STRONGEST)
     )
 
 
 def _footer(explanation: Explanation) -> str:
-    notes = "".join(f'<p class="note">{escape(visible(note))}</p>' for note in explanation.notes)
     settings = dict(explanation.settings) | {"stopped": sentences.stopped(explanation)}
     entries = {"method": explanation.method, **settings, "fidelity": explanation.fidelity}
     rows = "".join(
@@ -228,7 +233,7 @@ def _footer(explanation: Explanation) -> str:
         if value is not None
     )
     return (
-        f'<div class="foot">{notes}<p class="cost">{escape(sentences.cost(explanation))}</p>'
+        f'<div class="foot"><p class="cost">{escape(sentences.cost(explanation))}</p>'
         f"<details><summary>Settings and fidelity</summary><dl>{rows}</dl></details></div>"
     )
 

@@ -94,7 +94,7 @@ function show(state) {
   state.spans.forEach((span, run) => {
     for (const name of [...span.classList]) if (/^(p|n|s|a\d+)$/.test(name)) span.classList.remove(name);
     const level = Math.round(10 * Math.abs(shares[run]));
-    if (level) span.classList.add(score === "importance" ? "s" : shares[run] < 0 ? "n" : "p", `a${level}`);
+    if (level) span.classList.add(sideless(one, score) ?? (shares[run] < 0 ? "n" : "p"), `a${level}`);
   });
   parts.root.querySelector(".head em bdi").textContent = one.target;
   parts.root.querySelector(".head .score").textContent = signed(one.output, 2);
@@ -102,7 +102,7 @@ function show(state) {
   badge.className = `badge ${one.badge.level}`;
   badge.replaceChildren(el("b", {}, one.badge.words), " ", el("span", {}, one.badge.sentence));
   parts.meaning.textContent = state.data.meanings[score] ? `${score}: ${state.data.meanings[score]}` : "";
-  legend(parts.root.querySelector(".legend"), one.target, score);
+  legend(parts.root.querySelector(".legend"), one, score);
   parts.rows = table(parts.root.querySelector(".tokens"), state, parts.on);
   draw(state);
   refresh(state);
@@ -115,9 +115,10 @@ function between(values) {
   return clean.map((x) => (high > low ? (x - low) / (high - low) : 0));
 }
 
-function legend(line, target, score) {
-  if (score === "importance") line.replaceChildren(el("span", { class: "t s a6" }, "violet, dotted"), " counts: the darker, the more.");
-  else line.replaceChildren(el("span", { class: "t p a6" }, "blue, solid"), " speaks for ", el("bdi", {}, target), ", ",
+function legend(line, one, score) {
+  const silent = one.unsigned.includes(score) ? ` “${score}” does not say for or against what.` : "";
+  if (sideless(one, score)) line.replaceChildren(el("span", { class: "t s a6" }, "violet, dotted"), ` counts: the darker, the more.${silent}`);
+  else line.replaceChildren(el("span", { class: "t p a6" }, "blue, solid"), " speaks for ", el("bdi", {}, one.target), ", ",
     el("span", { class: "t n a6" }, "orange, dashed"), ` against it, by the score “${score}”.`);
 }
 

@@ -13,6 +13,20 @@ function signed(x, places) {
   return Number(text) === 0 ? text : (x < 0 ? "−" : "+") + text;
 }
 
+/** A score of a class as it is shown: in units of its power of ten, without a plus where it has no sign. */
+function scored(one, name, x) {
+  const text = signed(x / 10 ** (one.powers[name] ?? 0), one.decimals[name]);
+  return one.unsigned.includes(name) ? text.replace("+", "") : text;
+}
+
+const missed = (one, name, x) => uncertain(x / 10 ** (one.powers[name] ?? 0), one.decimals[name]);
+
+/** "s" for a score that does not say for or against, else null. */
+const sideless = (one, name) => (name === "importance" || one.unsigned.includes(name) ? "s" : null);
+
+/** What stands behind the name of a score whose numbers are not in units of one. */
+const factor = (one, name) => (one.powers[name] ? ` ×10${[...String(one.powers[name])].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c] ?? "⁻").join("")}` : "");
+
 const uncertain = (x, places) => (Number.isNaN(x) ? "n/a" : Number.isFinite(x) ? "±" + x.toFixed(places) : "±∞");
 
 /** A probability that never rounds to certainty. */
@@ -21,6 +35,9 @@ function percent(p) {
   if (p < 1 && p > 0.9995) return ">99.9 %";
   return (100 * p).toFixed(1) + " %";
 }
+
+/** A token as it stands in the text; its type can be written in several ways. */
+const named = (data, unit) => data.own[unit] ?? data.names[data.types[unit]];
 
 const finite = (x) => (Number.isFinite(x) ? x : 0);
 

@@ -12,12 +12,12 @@ function bar(share, kind) {
 }
 
 /** A score's name; removals say where they are the model's own answers. */
-const heading = (one, name) => (name === "removal" && one.measured ? [name, " ", el("small", {}, "measured")] : [name]);
+const heading = (one, name) => [name + factor(one, name), ...(name === "removal" && one.measured ? [" ", el("small", {}, "measured")] : [])];
 
 function cell(state, name, unit) {
-  const places = state.class.decimals[name], errors = state.class.errors[name];
-  const shown = el("td", { class: "number" }, signed(state.class.scores[name][unit], places));
-  if (errors) shown.append(" ", el("small", {}, uncertain(errors[unit], places)));
+  const one = state.class, errors = one.errors[name];
+  const shown = el("td", { class: "number" }, scored(one, name, one.scores[name][unit]));
+  if (errors) shown.append(" ", el("small", {}, missed(one, name, errors[unit])));
   return shown;
 }
 
@@ -57,8 +57,8 @@ function row(state, shown, unit, on) {
   const line = el(
     "tr", { "data-type": type },
     el("td", { class: "number place" }, String(state.data.places[unit])),
-    el("td", {}, el("bdi", {}, state.data.names[type])),
-    el("td", {}, bar(state.shares[unit], state.score === "importance" ? "s" : null)),
+    el("td", {}, el("bdi", {}, named(state.data, unit))),
+    el("td", {}, bar(state.shares[unit], sideless(state.class, state.score))),
     ...shown.map((name) => cell(state, name, unit)),
   );
   line.addEventListener("pointerenter", () => on.enter(type, null));

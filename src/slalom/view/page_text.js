@@ -41,7 +41,7 @@ function listen(state) {
 
 function press(state, run, act) {
   const units = state.runs[run], type = state.data.types[units[0]];
-  state.selected = { type, units, name: units.map((u) => state.data.names[state.data.types[u]]).join(" ") };
+  state.selected = { type, units, name: units.map((u) => named(state.data, u)).join(" ") };
   change(state, () => act(state, units));
 }
 
@@ -111,18 +111,19 @@ function tip(state, anchor, units) {
 
 /** The scores of a token; of several, from the least to the greatest. */
 function told(state, units) {
-  const one = state.class, { names, types, places, frequencies } = state.data;
+  const one = state.class, { types, places, frequencies } = state.data;
   const kinds = [...new Set(units.map((u) => types[u]))];
   const often = kinds.length === 1 && frequencies[kinds[0]] > 1 ? `, ${frequencies[kinds[0]]} times in the text` : "";
   const where = units.length === 1 ? `token ${places[units[0]]}${often}` : `${units.length} tokens${often}`;
+  const who = kinds.length === 1 && units.length > 1 ? state.data.names[kinds[0]] : units.map((u) => named(state.data, u)).join(" ");
   const body = el("tbody");
   for (const name of Object.keys(one.decimals)) {
-    const digits = one.decimals[name], errors = one.errors[name];
-    const shown = [...new Set(units.map((u) => signed(one.scores[name][u], digits)))];
+    const errors = one.errors[name];
+    const shown = [...new Set(units.map((u) => scored(one, name, one.scores[name][u])))];
     const ordered = [...units].sort((a, b) => one.scores[name][a] - one.scores[name][b]);
-    const value = shown.length === 1 ? shown[0] : [ordered[0], ordered[ordered.length - 1]].map((u) => signed(one.scores[name][u], digits)).join(" … ");
-    const error = errors ? uncertain(Math.sqrt(units.reduce((sum, u) => sum + errors[u] ** 2, 0) / units.length), digits) : "";
-    body.append(el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "number" }, value), el("td", { class: "number" }, error)));
+    const value = shown.length === 1 ? shown[0] : [ordered[0], ordered[ordered.length - 1]].map((u) => scored(one, name, one.scores[name][u])).join(" … ");
+    const error = errors ? missed(one, name, Math.sqrt(units.reduce((sum, u) => sum + errors[u] ** 2, 0) / units.length)) : "";
+    body.append(el("tr", {}, el("th", { scope: "row" }, name + factor(one, name)), el("td", { class: "number" }, value), el("td", { class: "number" }, error)));
   }
-  return [el("b", {}, el("bdi", {}, kinds.map((kind) => names[kind]).join(" "))), el("span", {}, where), el("table", {}, body)];
+  return [el("b", {}, el("bdi", {}, who)), el("span", {}, where), el("table", {}, body)];
 }

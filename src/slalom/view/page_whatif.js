@@ -56,7 +56,7 @@ function readings(one) {
   const rows = [];
   const added = { key: "added", name: "Added up", mark: "diamond", at: (counts) => addedUp(one, counts) };
   if (one.surrogate) rows.push({ key: "surrogate", ...KINDS[one.surrogate.kind], at: (counts) => predict(one.surrogate, counts) });
-  if (one.surrogate?.kind !== "additive") rows.push(added);
+  if (one.surrogate?.kind !== "additive" && !one.unsigned.includes(one.added)) rows.push(added);
   return [...rows, { key: "model", name: "The model", mark: "square", at: null }];
 }
 
@@ -64,6 +64,7 @@ function explained(one) {
   const added = `“Added up” takes the score “${one.added}” as additive: the model's output for the whole text, less the scores of what was left out, plus those of copies.`;
   if (one.surrogate?.kind === "slalom") return `SLALOM weighs the remaining tokens anew. ${added}`;
   if (one.surrogate) return "The linear surrogate adds up its weights of the tokens that stand there.";
+  if (one.unsigned.includes(one.added)) return "This method predicts nothing: it fits no surrogate, and its scores do not say for or against.";
   return `This method fits no surrogate. ${added}`;
 }
 

@@ -12,12 +12,13 @@ from slalom.compare import explained as _explained
 from slalom.errors import InputError, MissingExtraError
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray
-from slalom.view.text import Run, label, runs, strength, visible
+from slalom.view.sentences import NO_SIDE
+from slalom.view.text import Run, label, runs, spellings, strength, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-BLUE, ORANGE = "#2563eb", "#e15308"
+BLUE, ORANGE, VIOLET = "#2563eb", "#e15308", "#7c3aed"
 _NAMES = 30
 """Dots that get a name at most."""
 _LONGEST = 24
@@ -43,7 +44,8 @@ def scatter(explanation: Explanation, *, ax: Axes | None = None, errors: bool = 
     ax.scatter(x, y, s=sizes, c=colours, alpha=0.75, linewidths=0, zorder=2)
     ax.set_xlabel(f"value: speaks for {_plain(explanation.target)}", **_TEXT)
     ax.set_ylabel("importance: how much it counts")
-    _name(ax, [(_plain(explanation.tokens.types[i]), x[i], y[i]) for i in strongest])
+    names = spellings(explanation.tokens)
+    _name(ax, [(_plain(names[i]), x[i], y[i]) for i in strongest])
     return ax
 
 
@@ -61,25 +63,29 @@ def bar(explanation: Explanation, *, score: str | None = None, top: int = 15, ax
         places,
         scores[order],
         xerr=None if stderr is None else stderr[order],
-        color=[ORANGE if scores[i] < 0 else BLUE for i in order],
+        color=[_ink(explanation, name, scores[i]) for i in order],
         error_kw={"elinewidth": 0.8, "ecolor": "0.4"},
     )
     ax.axvline(0, color="0.4", linewidth=0.8)
     ax.set_yticks(places, [_plain(explanation.tokens.strings[i]) for i in order], **_TEXT)
     ax.invert_yaxis()
-    ax.set_xlabel(f"{visible(name)}, for {_plain(explanation.target)}", **_TEXT)
+    said = f"for {_plain(explanation.target)}" if explanation.signed(name) else NO_SIDE
+    ax.set_xlabel(f"{visible(name)}, {said}", **_TEXT)
     return ax
 
 
 def highlight(explanation: Explanation, *, score: str | None = None, ax: Axes | None = None) -> Axes:
-    """The text, each token on a ground that follows its score: blue for the target, orange against it."""
+    """The text, each token on a ground that follows its score: blue for the target, orange against it.
+
+    Violet where the score does not say for or against.
+    """
     ax = _axes(ax)
     scores = explanation.score(score)
     pieces = [run for run in runs(explanation.tokens) if not run.cut]
     shares = strength(np.array([scores[list(run.positions)].sum() for run in pieces], dtype=float))
-    lines = _lines(pieces, shares)
-    for row, line in enumerate(lines):
-        _write(ax, line, row)
+    inks = [_ink(explanation, score, share) for share in (1.0, -1.0)]
+    for row, line in enumerate(_lines(pieces, shares)):
+        _write(ax, line, row, inks)
     ax.set_axis_off()
     return ax
 
@@ -215,13 +221,17 @@ def _words(pieces: list[Run], shares: FloatArray) -> list[list[tuple[str, float]
     return words
 
 
-def _write(ax: Axes, line: list[tuple[str, float]], row: int) -> None:
+def _ink(explanation: Explanation, name: str | None, score: float) -> str:
+    if not explanation.signed(name):
+        return VIOLET
+    return ORANGE if score < 0 else BLUE
+
+
+def _write(ax: Axes, line: list[tuple[str, float]], row: int, inks: list[str]) -> None:
     """One line; each piece starts where the one before it ends, whatever the font."""
     at: Any = None
     for shown, share in line:
-        ground = (
-            (*_rgb(ORANGE if share < 0 else BLUE), 0.08 + 0.5 * abs(share)) if round(share, 2) else "none"
-        )
+        ground = (*_rgb(inks[share < 0]), 0.08 + 0.5 * abs(share)) if round(share, 2) else "none"
         box = {"facecolor": ground, "edgecolor": "none", "pad": 1.5}
         place: dict[str, Any] = {"xy": (1, 0.5), "xycoords": at}
         if at is None:

@@ -48,6 +48,9 @@ MEANINGS = {
 }
 """The scores of SLALOM in a few words; docs/reading.md has more."""
 
+NO_SIDE = "does not say for or against what"
+"""Of a score without a sign."""
+
 _MEASURED = "what the output loses when this token is left out, measured on the model"
 
 BETTER = 0.02
@@ -172,11 +175,45 @@ def percent(probability: float) -> str:
     return f"{100 * probability:.1f} %"
 
 
-def decimals(scores: FloatArray) -> int:
-    """How many decimals show the largest score to three digits."""
+@dataclass(frozen=True)
+class Scale:
+    """How the numbers of one score are written: in units of a power of ten, with so many decimals."""
+
+    power: int
+    places: int
+    signs: bool = True
+
+    @property
+    def factor(self) -> str:
+        """What stands behind the score's name where numbers are not in units of one."""
+        return f" ×10{str(self.power).translate(_RAISED)}" if self.power else ""
+
+    def score(self, score: float) -> str:
+        """A score; a sign that says for or against, where the score has one."""
+        text = signed(score / 10.0**self.power, self.places)
+        return text if self.signs else text.replace("+", " ")
+
+    def error(self, stderr: float) -> str:
+        """A standard error as it stands behind its score."""
+        return error(stderr / 10.0**self.power, self.places)
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def scale(scores: FloatArray, signs: bool = True) -> Scale:
+    """The scale that shows the largest score to three digits; of very small and very large ones a power."""
     finite = np.abs(scores[np.isfinite(scores)])
     top = finite.max(initial=0.0)
-    return 2 if top == 0 else min(max(2 - math.floor(math.log10(top)), 0), 8)
+    if top == 0:
+        return Scale(0, 2, signs)
+    power = max(math.floor(math.log10(top)), -300)
+    return Scale(0, max(2 - power, 0), signs) if -3 <= power < 6 else Scale(power, 2, signs)
+
+
+def scale_of(explanation: Explanation, name: str | None = None) -> Scale:
+    """The scale of a score by name; without a name, of the one to rank by."""
+    return scale(explanation.score(name), explanation.signed(name))
 
 
 def signed(score: float, places: int) -> str:

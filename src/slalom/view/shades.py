@@ -6,15 +6,18 @@ from rich.console import Console
 from rich.text import Text
 
 from slalom.explanation import Explanation
+from slalom.view.sentences import NO_SIDE
 from slalom.view.text import visible
 
 _SHADES = {
     1: ("black on #dbeafe", "black on #93c5fd", "white on #2563eb", "bold white on #1e3a8a"),
     -1: ("black on #ffedd5", "black on #fdba74", "black on #f97316", "bold white on #9a3412"),
+    0: ("black on #ede9fe", "black on #c4b5fd", "white on #7c3aed", "bold white on #4c1d95"),
 }
 _FEW_SHADES = {
     1: ("blue", "bold blue", "white on blue", "bold white on blue"),
     -1: ("yellow", "bold yellow", "black on yellow", "bold black on yellow"),
+    0: ("magenta", "bold magenta", "white on magenta", "bold white on magenta"),
 }
 """For terminals of 16 colours, where pale blue and pale orange would both become white."""
 _STEPS = (0.1, 0.3, 0.55, 0.8)
@@ -31,8 +34,10 @@ def level(share: float) -> int:
     return sum(abs(share) >= step for step in _STEPS)
 
 
-def sign(share: float) -> int:
-    """−1 for what speaks against the target, 1 otherwise."""
+def sign(explanation: Explanation, share: float) -> int:
+    """−1 for what speaks against the target, 1 for what speaks for it; 0 where the score does not say."""
+    if not explanation.signed():
+        return 0
     return -1 if share < 0 else 1
 
 
@@ -42,16 +47,26 @@ def shade(console: Console, side: int, depth: int) -> str:
     return (_SHADES if many else _FEW_SHADES)[side][depth - 1]
 
 
-def marks(share: float, depth: int, console: Console) -> str:
+def marks(side: int, depth: int, console: Console) -> str:
     """The same without colours."""
     if console.options.ascii_only:
-        return f"({('-' if share < 0 else '+') * depth})"
-    return ("⁻" if share < 0 else "⁺") * depth
+        return f"({_ASCII[side] * depth})"
+    return _MARKS[side] * depth
+
+
+_MARKS = {1: "⁺", -1: "⁻", 0: "°"}
+_ASCII = {1: "+", -1: "-", 0: "*"}
 
 
 def legend(explanation: Explanation, console: Console) -> Text:
     """What the colours, or the signs, mean."""
     target = visible(explanation.target)
+    if not explanation.signed():
+        if coloured(console):
+            return (
+                Text().append(" violet ", style=shade(console, 0, 3)).append(f" counts; the score {NO_SIDE}")
+            )
+        return Text(f"{marks(0, 1, console)} counts, but {NO_SIDE}; more signs, more weight")
     if not coloured(console):
         plus, minus = marks(1, 1, console), marks(-1, 1, console)
         return Text(f"{plus} speaks for {target}, {minus} against it; more signs, more weight")

@@ -41,10 +41,15 @@ SCRIPT = f"(()=>{{'use strict';\n{_tight_script(''.join(map(_read, _SCRIPTS)))}\
 """What brings explanations to life; page.js tells how to embed it."""
 
 
-def shade(share: float) -> str:
+def shade(share: float, signed: bool = True) -> str:
     """The classes of a share of the largest score, −1 to 1: its side and its level; "" for almost none."""
     level = round(abs(share) * LEVELS)
-    return f"{'n' if share < 0 else 'p'} a{level}" if level else ""
+    return f"{side(share, signed)} a{level}" if level else ""
+
+
+def side(share: float, signed: bool = True) -> str:
+    """The class of what speaks for (p) or against (n) the target, or does not say which (s)."""
+    return "s" if not signed else "n" if share < 0 else "p"
 
 
 def policy(styles: tuple[str, ...], scripts: tuple[str, ...] = ()) -> str:

@@ -21,7 +21,7 @@ _BAR = 6
 """Cells on each side of zero."""
 _TOKEN = 24
 """Cells of the longest token that is shown in full."""
-_INK = {1: "blue", -1: "dark_orange3"}
+_INK = {1: "blue", -1: "dark_orange3", 0: "medium_purple3"}
 _VERDICT_STYLE = {
     "good": "green",
     "fair": "green",
@@ -88,9 +88,9 @@ def _text(explanation: Explanation, console: Console) -> Text:
         elif not run.positions or depth == 0:
             text.append(shown)
         elif coloured(console):
-            text.append(shown, style=shade(console, sign(share), depth))
+            text.append(shown, style=shade(console, sign(explanation, share), depth))
         else:
-            text.append(shown + marks(share, depth, console))
+            text.append(shown + marks(sign(explanation, share), depth, console))
     return text
 
 
@@ -107,12 +107,14 @@ def _table(explanation: Explanation, console: Console, every_token: bool) -> Tab
     positions = range(len(explanation)) if every_token else sentences.order(explanation, TOP)
     for i in positions:
         token = Text(label(explanation.tokens.strings[i]))
-        table.add_row(str(i), token, _bar(shares[i], console), *(cells[name][i] for name in names))
+        bar = _bar(shares[i], sign(explanation, shares[i]), console)
+        table.add_row(str(i), token, bar, *(cells[name][i] for name in names))
     return table
 
 
 def _heading(explanation: Explanation, name: str) -> Text:
-    return Text(f"{name}*" if name == "removal" and explanation.measured else visible(name))
+    mark = "*" if name == "removal" and explanation.measured else ""
+    return Text(f"{visible(name)}{mark}{sentences.scale_of(explanation, name).factor}")
 
 
 def _fitting(explanation: Explanation, width: int) -> list[str]:
@@ -133,10 +135,10 @@ def _fitting(explanation: Explanation, width: int) -> list[str]:
 
 def _cells(explanation: Explanation, name: str) -> list[Text]:
     scores, errors = explanation.scores[name], explanation.stderr.get(name)
-    places = sentences.decimals(scores)
-    cells = [Text(sentences.signed(score, places)) for score in scores.tolist()]
+    scale = sentences.scale_of(explanation, name)
+    cells = [Text(scale.score(score)) for score in scores.tolist()]
     if errors is not None:
-        shown = [sentences.error(stderr, places) for stderr in errors.tolist()]
+        shown = [scale.error(stderr) for stderr in errors.tolist()]
         widest = max(map(len, shown), default=0)
         cells = [
             cell.append(f" {text:>{widest}}", style="dim") for cell, text in zip(cells, shown, strict=True)
@@ -144,7 +146,7 @@ def _cells(explanation: Explanation, name: str) -> list[Text]:
     return cells
 
 
-def _bar(share: float, console: Console) -> Text:
+def _bar(share: float, side: int, console: Console) -> Text:
     """A bar to the right of zero for a positive share, to the left for a negative one."""
     halves = round(abs(share) * 2 * _BAR)
     ascii_only = console.options.ascii_only
@@ -153,4 +155,4 @@ def _bar(share: float, console: Console) -> Text:
     left, right = (f"{half}{full}", "") if share < 0 else ("", f"{full}{half}")
     axis = "|" if ascii_only else "│"
     bar = Text().append(f"{left:>{_BAR}}", style=_INK[-1]).append(axis, style="dim")
-    return bar.append(f"{right:<{_BAR}}", style=_INK[1])
+    return bar.append(f"{right:<{_BAR}}", style=_INK[side if side == 0 else 1])

@@ -13,6 +13,9 @@ from slalom.tokens import FloatArray, Tokens
 _JOINERS = "\u200c\u200d"
 """Invisible, but harmless and needed: they shape Persian and Indic words and join emoji."""
 
+_SPELLINGS = 3
+"""Ways to write one type that its name holds: an unknown token can be any word."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -42,6 +45,16 @@ def label(token: str) -> str:
     """A token as it stands in a table: on one line, blanks made visible."""
     shown = visible(token.strip()) if token.strip() else visible(token.replace(" ", "␣"))
     return shown or "∅"
+
+
+def spellings(tokens: Tokens) -> list[str]:
+    """The name of every type: as it is written in the text, and where it is written in several ways, all."""
+    found: list[dict[str, None]] = [{} for _ in range(tokens.n_types)]
+    for kind, string in zip(tokens.inverse.tolist(), tokens.strings, strict=True):
+        found[kind][label(string)] = None
+    return [
+        " / ".join([*names][:_SPELLINGS]) + (" / …" if len(names) > _SPELLINGS else "") for names in found
+    ]
 
 
 def runs(tokens: Tokens) -> list[Run]:
