@@ -30,7 +30,7 @@ from slalom.view.text import Run, runs
 
 TAGS = (
     "html head meta title style body main div section ul li b bdi svg rect h1 h2 h3 em p span del details "
-    "summary table thead tbody tr th td small dl dt dd script"
+    "summary q table thead tbody tr th td small dl dt dd script"
 )
 ATTRIBUTES = (
     "lang charset http-equiv content name class dir scope aria-label aria-hidden viewbox hidden type "

@@ -18,6 +18,7 @@ from handmade import attention_like, hostile_explanation, one_sign, single_score
 from slalom.explanation import Explanation
 from slalom.surrogate import Additive
 from slalom.theory.planted import plant
+from slalom.view.answer import pieces
 from slalom.view.html import fragment, render
 
 REVIEW = "The food was great but the service was awful, and the waiter was not nice."
@@ -195,6 +196,9 @@ def test_every_class_can_be_chosen(browser: Browser, tmp_path: Path, news: Expla
             page.get_by_label("Explain").select_option(label=label)
             one = news.of(label)
             assert page.locator("h2").inner_text() == f"Why {label}?"
+            quoted = page.locator(".answer q").all_inner_texts()
+            assert quoted == [piece.text for piece in pieces(one) if piece.quoted]
+            assert page.locator(".answer").inner_text().startswith(pieces(one)[0].text)
             assert score(page, "surrogate") == pytest.approx(one.predict(kept(one, t1=0)), abs=1e-9)
             signs = ["n" if x < 0 else "p" for x in one.linear]
             shown = page.locator(".text .t").evaluate_all("spans => spans.map(s => s.className.split(' '))")

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 Reading = Literal["grad_x_input", "avg", "l1", "l2"]
 
-NO_SIGN = "These scores have no sign: they say how much a token matters, not for or against what."
-
-
 UNSIGNED = ("l1", "l2")
 
 
@@ -34,7 +31,3 @@ def readings(gradient: torch.Tensor, inside: Inside, n: int) -> dict[str, FloatA
         "l2": np.sqrt((slope**2).sum(axis=1)),
     }
     return {name: inside.per_token(numbers, n) for name, numbers in places.items()}
-
-
-def notes(reading: Reading) -> tuple[str, ...]:
-    return (NO_SIGN,) if reading in UNSIGNED else ()

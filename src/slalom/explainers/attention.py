@@ -19,7 +19,6 @@ from scipy.sparse.csgraph import maximum_flow
 from slalom.checks import Range, check
 from slalom.errors import InputError
 from slalom.explainers._common import Budget, finish, queries
-from slalom.explainers._gradients import NO_SIGN
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -55,7 +54,7 @@ def explain(
     places = {"alpha_avg": row.mean(axis=0), "alpha_max": row.max(axis=0)}
     mixed = _mixed(weights)
     places["rollout"] = np.linalg.multi_dot(mixed[::-1])[read_out] if len(mixed) > 1 else mixed[0][read_out]
-    notes = [NO_SIGN]
+    notes: tuple[str, ...] = ()
     if len(owner) <= _FLOW_PLACES:
         places["flow"] = _flow(mixed, read_out, owner, ask.check)
     elif reading == "flow":
@@ -64,10 +63,10 @@ def explain(
             f"{len(owner)}: use reading='rollout'"
         )
     else:
-        notes.append(f"No attention flow: the input has {len(owner)} places, more than {_FLOW_PLACES}.")
+        notes = (f"No attention flow: the input has {len(owner)} places, more than {_FLOW_PLACES}.",)
     scores = {name: per_token(numbers, owner, len(ask.tokens)) for name, numbers in places.items()}
     settings = {"layer": layer % len(weights), "read_out": "last" if read_out else "first"}
-    more = {"settings": settings, "notes": tuple(notes), "unsigned": tuple(scores)}
+    more = {"settings": settings, "notes": notes, "unsigned": tuple(scores)}
     return finish(ask, target, "attention", scores, ranking=reading, **more)
 
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from slalom.checks import Range
 from slalom.explainers._common import Budget, finish, queries
-from slalom.explainers._gradients import UNSIGNED, Reading, notes, readings
+from slalom.explainers._gradients import UNSIGNED, Reading, readings
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -49,5 +49,5 @@ def explain(
             noisy = (given + deviation * drawn.to(given)).requires_grad_()
             slope += torch.autograd.grad(opened.score(noisy).sum(), noisy)[0].sum(dim=0) / samples
     scores = readings(slope, opened, len(ask.tokens))
-    more = {"settings": {"samples": samples, "noise": noise}, "notes": notes(reading), "unsigned": UNSIGNED}
-    return finish(ask, target, "smoothgrad", scores, ranking=reading, **more)
+    settings = {"samples": samples, "noise": noise}
+    return finish(ask, target, "smoothgrad", scores, ranking=reading, settings=settings, unsigned=UNSIGNED)

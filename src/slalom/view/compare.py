@@ -16,10 +16,12 @@ from slalom.compare import Comparison, correlations, explained, skipped
 from slalom.explanation import Explanation
 from slalom.tokens import Tokens
 from slalom.view import sentences
+from slalom.view.html import first as html_first
 from slalom.view.sentences import NO_SIDE
 from slalom.view.shades import coloured, legend, level, shade, sign
 from slalom.view.style import COMPARISON, FRAGMENT, PAGE, policy
 from slalom.view.style import shade as html_shade
+from slalom.view.terminal import first as answer_first
 from slalom.view.text import label, runs, strength, visible
 
 _TOKEN = 24
@@ -45,6 +47,8 @@ def show(comparison: Comparison, console: Console | None = None, *, signed: bool
     found = explained(comparison)
     if found:
         first = next(iter(found.values()))
+        console.print(answer_first(first))
+        console.print()
         _head(first, console)
         _lines(found, console)
         console.print(_key(found, console))
@@ -204,7 +208,7 @@ def _page(comparison: Comparison, signed: bool) -> str:
         score = sentences.signed(first.output, 2).strip()
         notes = "".join(f'<p class="note">{escape(visible(note))}</p>' for note in _shared(found))
         parts = [
-            f"<h2>Why <em>{target}</em>?</h2>"
+            f'<h2>Why <em>{target}</em>?</h2><p class="answer">{html_first(first)}</p>'
             f'<p class="muted">The model\'s score for it is {score}, explained by {len(found)} methods.</p>',
             notes,
             f'<section class="card">{_html_lines(found)}<p class="legend"><span class="t p a6">blue, solid'

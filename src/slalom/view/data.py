@@ -15,7 +15,7 @@ from slalom.explanation import Explanation
 from slalom.files import plain
 from slalom.surrogate import Additive, Heads, Slalom
 from slalom.tokens import FloatArray, IntArray
-from slalom.view import sentences
+from slalom.view import answer, sentences
 from slalom.view.text import Run, label, spellings, strength, visible
 
 _SPARE = 2
@@ -83,7 +83,7 @@ def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
         "label": explanation.target,
         "target": visible(explanation.target),
         "output": plain(explanation.output),
-        "odds": _log_odds(explanation),
+        "odds": sentences.log_odds(explanation),
         "ranking": explanation.ranking,
         "added": added,
         "decimals": {name: scale.places for name, scale in scales.items()},
@@ -97,20 +97,13 @@ def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
             if name in explanation.stderr
         },
         "surrogate": _surrogate(explanation.surrogate, units),
+        "answer": [[piece.text, piece.quoted] for piece in answer.pieces(explanation)],
         "badge": {"level": said.level, "words": sentences.badge(said), "sentence": said.sentence},
     }
 
 
 def _rounded(values: FloatArray, decimals: int) -> list[Any]:
     return plain(np.round(values, decimals))
-
-
-def _log_odds(explanation: Explanation) -> bool:
-    """Whether the target's score is the log-odds of its probability."""
-    if explanation.target not in explanation.labels or not math.isfinite(explanation.output):
-        return False
-    known = float(explanation.probabilities[explanation.labels.index(explanation.target)])
-    return abs(0.5 * (1 + math.tanh(explanation.output / 2)) - known) < 1e-5
 
 
 def _surrogate(surrogate: Heads | Slalom | Additive | None, units: IntArray) -> Mapping[str, Any] | None:

@@ -15,6 +15,7 @@ import numpy as np
 from slalom.explanation import Explanation
 from slalom.files import plain
 from slalom.view import data, sentences
+from slalom.view.answer import pieces
 from slalom.view.sentences import NO_SIDE
 from slalom.view.style import FRAGMENT, PAGE, SCRIPT, policy, shade, side
 from slalom.view.text import Run, label, run_score, runs, strength, visible
@@ -113,9 +114,18 @@ def _header(explanation: Explanation) -> str:
     target = f"<em><bdi>{escape(visible(explanation.target))}</bdi></em>"
     score = sentences.signed(explanation.output, 2).strip()
     return (
-        f'<div class="head"><div><h2>Why {target}?</h2><p class="muted">The model\'s score for it is '
+        f'<div class="head"><div><h2>Why {target}?</h2><p class="answer">{first(explanation)}</p>'
+        '<p class="muted">The model\'s score for it is '
         f'<b class="score">{score}</b>, explained by {escape(visible(explanation.method))}.</p></div>'
         f'<ul class="labels" aria-label="prediction">{labels}{rest}</ul></div>'
+    )
+
+
+def first(explanation: Explanation) -> str:
+    """The answer, the words of the text marked."""
+    return "".join(
+        f"<q><bdi>{escape(piece.text)}</bdi></q>" if piece.quoted else escape(piece.text)
+        for piece in pieces(explanation)
     )
 
 

@@ -98,6 +98,7 @@ function show(state) {
   });
   parts.root.querySelector(".head em bdi").textContent = one.target;
   parts.root.querySelector(".head .score").textContent = signed(one.output, 2);
+  parts.root.querySelector(".answer").replaceChildren(...one.answer.map(([text, quoted]) => (quoted ? el("q", {}, el("bdi", {}, text)) : text)));
   const badge = parts.root.querySelector(".badge");
   badge.className = `badge ${one.badge.level}`;
   badge.replaceChildren(el("b", {}, one.badge.words), " ", el("span", {}, one.badge.sentence));

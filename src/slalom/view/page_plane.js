@@ -29,7 +29,8 @@ function placed(state) {
 /** A linear scale with round ticks, wide enough for zero. */
 function scale(values, start, end) {
   const low = Math.min(0, ...values), high = Math.max(0, ...values);
-  const margin = 0.08 * (high - low) || 1;
+  // What differs by rounding alone is one place, not a landscape.
+  const margin = high - low > 1e-9 ? 0.08 * (high - low) : 1;
   const from = low - margin, span = high + margin - from;
   const at = (x) => start + ((x - from) / span) * (end - start);
   const rough = span / Math.max(2, Math.abs(end - start) / 48);

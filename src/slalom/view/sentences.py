@@ -168,6 +168,14 @@ def prediction(explanation: Explanation, most: int = 5) -> list[tuple[str, float
     return [(explanation.labels[i], float(explanation.probabilities[i])) for i in shown]
 
 
+def log_odds(explanation: Explanation) -> bool:
+    """Whether the target's score is the log-odds of its probability."""
+    if explanation.target not in explanation.labels or not math.isfinite(explanation.output):
+        return False
+    known = float(explanation.probabilities[explanation.labels.index(explanation.target)])
+    return abs(0.5 * (1 + math.tanh(explanation.output / 2)) - known) < 1e-5
+
+
 def percent(probability: float) -> str:
     """A probability that never rounds to certainty."""
     if 0 < probability < 0.0005 or 0.9995 < probability < 1:

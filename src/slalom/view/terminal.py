@@ -12,6 +12,7 @@ from rich.text import Text
 
 from slalom.explanation import Explanation
 from slalom.view import sentences
+from slalom.view.answer import pieces
 from slalom.view.shades import coloured, legend, level, marks, shade, sign
 from slalom.view.text import label, run_score, runs, strength, visible
 
@@ -41,16 +42,27 @@ def show(explanation: Explanation, console: Console | None = None, *, every_toke
     _body(explanation, console, every_token)
     for other in explanation.classes.values():
         console.print(Rule(Text(f"the same for {visible(other.target)}")))
+        console.print(first(other))
         _body(other, console, every_token)
     _footer(explanation, console)
 
 
 def _header(explanation: Explanation, console: Console) -> None:
+    console.print(first(explanation))
+    console.print()
     line = Text().append("prediction  ", style="dim")
     for name, probability in sentences.prediction(explanation):
         style = "bold" if name == explanation.prediction else ""
         line.append(f"{visible(name)} {sentences.percent(probability)}", style=style).append("   ")
     console.print(line)
+
+
+def first(explanation: Explanation) -> Text:
+    """The answer, the words of the text in quotes."""
+    line = Text(style="bold")
+    for piece in pieces(explanation):
+        line.append(f"“{piece.text}”" if piece.quoted else piece.text, style="italic" if piece.quoted else "")
+    return line
 
 
 def _body(explanation: Explanation, console: Console, every_token: bool) -> None:
