@@ -275,6 +275,19 @@ def test_what_is_not_measured_on_held_out_queries_is_not_called_so(method: str):
     assert verdict(found).sentence == f"The method '{method}' does not measure how far its scores hold."
 
 
+@pytest.mark.parametrize("method", ["slalom_sgd", "slalom_fidelity", "gam"])
+def test_noise_is_not_predicted(method: str):
+    """Of the queries that were fitted, a part of the noise would be."""
+    rng = np.random.default_rng(1)
+
+    def dice(texts: list[str]) -> np.ndarray:
+        return rng.normal(size=len(texts))
+
+    text = " ".join(f"word{i}" for i in range(25))
+    found = [Explainer(dice)(text, method=method, budget=160, target=1) for _ in range(5)]
+    assert np.mean([one.fidelity["r2"] for one in found]) < 0.1
+
+
 @pytest.mark.parametrize(
     ("method", "options", "looks"),
     [

@@ -23,7 +23,7 @@ def test_the_notebook_runs_and_its_stored_results_are_complete(monkeypatch: pyte
     monkeypatch.delenv("MPLBACKEND", raising=False)  # the kernel chooses the one that keeps figures
     stored = nbformat.read(NOTEBOOK, as_version=4)
     fresh = nbformat.read(NOTEBOOK, as_version=4)
-    NotebookClient(fresh, timeout=300, kernel_name="python3").execute()
+    NotebookClient(fresh, timeout=None, kernel_name="python3").execute()
     loud = [output.text for output in outputs(fresh) if output.get("name") == "stderr"]
     assert not loud
     assert figures(fresh) == figures(stored) == 6

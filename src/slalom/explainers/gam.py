@@ -73,7 +73,7 @@ def _lasso(
 ) -> tuple[Additive, bool]:
     """The surrogate, and whether it has settled."""
     late = extra("sklearn.exceptions", "gam").ConvergenceWarning
-    seen = np.unique(rows.indices)
+    seen = np.union1d(rows.indices, [0])  # all queries may be empty, and no column is none to a lasso
     chosen = sparse.csc_matrix(rows[:, seen])
     # scikit-learn wants indices of 32 bits.
     chosen.indices, chosen.indptr = chosen.indices.astype(np.int32), chosen.indptr.astype(np.int32)
