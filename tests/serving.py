@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
-import numpy as np
 
 from slalom.models.function import FunctionModel
 from slalom.models.hf import ModuleModel
@@ -97,13 +96,6 @@ class Slow:
 def ended(app: Any) -> bool:
     """Whether no thread of the server works any more."""
     return not app.state.slalom.busy
-
-
-def same(got: Any, wanted: Any) -> None:
-    """Numbers of one model that ran in other batches: float32 arithmetic apart, they are the same."""
-    rounding = 1000 * float(np.finfo(np.float32).eps)
-    size = max(1.0, float(np.max(np.abs(wanted), initial=0.0)))
-    np.testing.assert_allclose(got, wanted, rtol=0, atol=rounding * size)
 
 
 def dial(address: str, *sent: bytes) -> socket.socket:

@@ -24,7 +24,7 @@ from slalom.corpus.run import Where, explain_corpus
 from slalom.corpus.store import SUCCESS
 from slalom.errors import ModelError
 
-DOCUMENTS, GROUP, PARTS, BUDGET = 36, 3, 12, 250
+DOCUMENTS, GROUP, PARTS, BUDGET = 24, 3, 8, 250
 SETTINGS = ["--budget", str(BUDGET), "--group", str(GROUP)]
 HANGS = 1800.0
 """Seconds after which something hangs; a busy machine takes its time."""
@@ -125,7 +125,7 @@ def wait_for(what: Callable[[], Any], driver: subprocess.Popen[str]) -> Any:
             return found
         if driver.poll() is not None:
             pytest.fail(f"the driver ended: {driver.communicate()[1]}")
-        time.sleep(0.005)
+        time.sleep(0.02)
     pytest.fail("it hangs")
 
 
@@ -205,14 +205,10 @@ def test_a_missing_token_of_the_cluster_is_told_in_one_sentence(
 
 
 def test_a_cluster_of_this_machine_is_closed_to_the_network(corpus: str, whole: Path, tmp_path: Path) -> None:
-    output, heard = tmp_path / "out", {}
-
-    def heard_at_work() -> bool:
-        heard.update(listening(psutil.Process(driver.pid)))
-        return bool(at_work(output))
-
+    output = tmp_path / "out"
     with driven("-m", "slalom", "explain-corpus", corpus, str(output), *SETTINGS, "--workers", "2") as driver:
-        wait_for(heard_at_work, driver)
+        wait_for(lambda: at_work(output), driver)
+        heard = listening(psutil.Process(driver.pid))
         told = finish(driver)
     assert len(heard) >= 5  # the driver, Ray's servers, its agent, a worker
     assert not {name: host for (_, name), host in heard.items() if not ip_address(host).is_loopback}

@@ -270,7 +270,7 @@ def test_poisoned_rows_become_errors_and_nothing_else_changes(tmp_path: Path) ->
                 else json.dumps({"text": given}).encode()
             )
             file.write(line + b"\n")
-    settings: dict[str, Any] = {"budget": 60, "group": 8}
+    settings: dict[str, Any] = {"budget": 20, "group": 8}
     explain_corpus(str(clean), str(tmp_path / "clean"), **settings)
     totals = explain_corpus(str(bad), str(tmp_path / "bad"), **settings)
     assert (totals.documents, totals.errors) == (40, len(poison))

@@ -23,7 +23,7 @@ def states() -> tuple[str, bytes]:
 @pytest.mark.parametrize(
     ("method", "rounds", "call"),
     [
-        ("kernel_shap", 20, {"budget": 40}),  # far fewer than all subsets: most of them are drawn
+        ("kernel_shap", 6, {"budget": 40}),  # far fewer than all subsets: most of them are drawn
         ("partition_shap", 5, {"budget": 20}),
         ("lime", 5, {"budget": 40}),
         ("slalom", 2, {"budget": 60}),

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from handmade import HOSTILE
-from serving import HANGS, Slow, client, same, tiny_model
+from rounding import same_answers, same_scores
+from serving import HANGS, Slow, client, tiny_model
 from slalom import Explainer, Explanation
 from slalom.errors import InputError, ModelError
 from slalom.models.hf import ModuleModel
@@ -72,16 +73,16 @@ def test_an_explanation_is_the_one_that_python_gives(
     assert got.tokens.strings == wanted.tokens.strings
     assert got.cost.queries == wanted.cost.queries
     for name, scores in wanted.scores.items():
-        same(got.scores[name], scores)
+        same_scores(got.scores[name], scores)
     for label, other in wanted.classes.items():
-        same(got.of(label).score(), other.score())
+        same_scores(got.of(label).score(), other.score())
 
 
 def test_a_pair_is_explained_on_one_side(http: httpx.Client, models: dict[str, Any]):
     answer = explained(http, text=PAIR[0], pair=PAIR[1], explain="second", method="occlusion")
     got = Explanation.from_dict(answer["explanation"])
     wanted = Explainer(models["tiny"])(PAIR, explain="second", method="occlusion")
-    same(got.score(), wanted.score())
+    same_scores(got.score(), wanted.score())
 
 
 class Stepwise(Slow):
@@ -129,7 +130,7 @@ def test_an_error_after_the_stream_began_is_its_last_line(http: httpx.Client):
 def test_a_prediction_is_the_models_own(http: httpx.Client, models: dict[str, Any]):
     answer = http.post("/api/predict", json={"text": TEXT}).json()
     wanted: Any = Explainer(models["tiny"]).predict(TEXT)
-    same(answer["probabilities"], [wanted[label] for label in answer["labels"]])
+    same_answers(answer["probabilities"], [wanted[label] for label in answer["labels"]])
     assert answer["prediction"] == max(wanted, key=wanted.get)
     assert answer["model"] == "tiny"
 
@@ -145,15 +146,15 @@ def test_what_if_is_asked_by_tokens_not_by_text(http: httpx.Client, models: dict
     for what in ({"kept": kept}, {"counts": counts}):
         answer = http.post("/api/predict", json=order | what).json()
         assert answer["tokens"] == list(tokens.strings)
-        same(answer["probabilities"], probabilities(logits, "softmax")[0])
-        same(answer["scores"][1], logits[0, 1] - logits[0, 0])
+        same_answers(answer["probabilities"], probabilities(logits, "softmax")[0])
+        same_answers(answer["scores"][1], logits[0, 1] - logits[0, 0])
         assert answer["scores"][0] == -answer["scores"][1]
 
 
 def test_what_if_nothing_is_left(http: httpx.Client, models: dict[str, Any]):
     answer = http.post("/api/predict", json={"text": TEXT, "kept": []}).json()
     logits = models["tiny"].logits(models["tiny"].tokenize(TEXT), from_rows([[]], len(answer["tokens"])))
-    same(answer["probabilities"], probabilities(logits, "softmax")[0])
+    same_answers(answer["probabilities"], probabilities(logits, "softmax")[0])
 
 
 @pytest.mark.parametrize(
@@ -329,7 +330,7 @@ def test_methods_that_look_inside_do_not_disturb_each_other(models: dict[str, An
             thread.join()
     assert len(found) == 6
     for name, scores in found:
-        same(scores, wanted[name].score())
+        same_scores(scores, wanted[name].score())
     assert sum(len(part._forward_hooks) for part in model.module.modules()) == hooks
 
 
@@ -345,7 +346,7 @@ def test_answers_do_not_depend_on_the_chunks(models: dict[str, Any], monkeypatch
     monkeypatch.setattr(watch, "CHUNK", 90)
     asked: list[int] = []
     monkeypatch.setattr(watcher, "report", asked.append)
-    same(chunked.logits(tokens, queries), whole)
+    same_answers(chunked.logits(tokens, queries), whole)
     assert asked == sorted(asked)
     assert asked[-1] == 300
     assert len(asked) > 8
@@ -353,7 +354,7 @@ def test_answers_do_not_depend_on_the_chunks(models: dict[str, Any], monkeypatch
     for ours, theirs in zip(
         chunked.gradients(tokens, queries, weights), model.gradients(tokens, queries, weights), strict=True
     ):
-        same(ours, theirs)
+        same_answers(ours, theirs)
     assert chunked.differentiable is None
     assert len(asked) > before + 8
     assert chunked.logits(tokens, from_rows([], len(tokens))).shape == (0, 2)

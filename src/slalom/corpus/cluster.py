@@ -168,9 +168,7 @@ def _connected(ray: Any, where: Where) -> Iterator[None]:
             ray.init(where.address, **quiet)
         else:
             _start(ray, num_cpus=where.workers * where.threads, object_store_memory=_STORE_BYTES, **quiet)
-    except (
-        Exception
-    ) as error:  # Ray raises what it likes, also a bare Exception where a node is slow to start
+    except Exception as error:  # Ray raises a bare one where a node is slow to start
         at = "on this machine" if where.address is None else f"at {where.address!r}"
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ModelError(f"no Ray cluster could be reached {at}: {reason}") from error
