@@ -70,7 +70,7 @@ def test_a_crowd_that_says_nothing_shuts_nobody_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setattr(connections, "YOUNG", 0.0)
-    monkeypatch.setattr(connections, "HEADER_SECONDS", HANGS)
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 10 * HANGS)  # only the crowd itself makes room
     app = create_app({"fast": Slow().model()}, limits=Limits(connections=20))
     with running(app) as (server, address):
         crowd = [dial(address, *[GET[:9]] * (turn % 2)) for turn in range(60)]
