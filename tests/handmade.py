@@ -55,7 +55,7 @@ def slalom_explanation(text: str = REVIEW, tokens: Tokens | None = None, **chang
     scores = {
         "value": surrogate.values[:, 0],
         "importance": surrogate.importances,
-        "linear": surrogate.linear(units)[:, 0],
+        "share": surrogate.linear(units)[:, 0],
         "removal": surrogate.removal(units)[:, 0],
     }
     parts: dict[str, Any] = {
@@ -66,7 +66,7 @@ def slalom_explanation(text: str = REVIEW, tokens: Tokens | None = None, **chang
         "probabilities": np.array([0.9, 0.1]),
         "output": 2.25,
         "scores": scores,
-        "ranking": "linear",
+        "ranking": "share",
         "stderr": {name: np.full(n, 0.125) for name in scores},
         "surrogate": surrogate,
         "fidelity": {"r2": 0.93, "rmse": 0.2, "linear_r2": 0.71, "linear_rmse": 0.4, "constant_rmse": 0.8},
@@ -90,7 +90,7 @@ def heads_explanation(text: str = REVIEW, **changes: Any) -> Explanation:
     scores = {
         "value": surrogate.alone()[:, 0],
         "importance": surrogate.log_weights(),
-        "linear": surrogate.shares()[:, 0],
+        "share": surrogate.shares()[:, 0],
         "removal": surrogate.removal()[:, 0],
     }
     own: dict[str, Any] = {

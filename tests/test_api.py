@@ -189,7 +189,7 @@ def test_the_default_method_and_the_bundled_model():
     text = "A good, good film, but the ending was not good at all."
     explanation = explain(text, seed=1)
     assert explanation.labels == ("negative", "positive")
-    assert (explanation.method, explanation.ranking) == ("slalom", "linear")
+    assert (explanation.method, explanation.ranking) == ("slalom", "share")
     assert explanation.fidelity["r2"] > 0.5
     again = explain([text], seed=1)[0]
     assert again.to_dict() | {"cost": 0} == explanation.to_dict() | {"cost": 0}

@@ -60,7 +60,7 @@ def test_one_token_alone(bundled: Explainer, granularity: str):
     """There is nothing to weigh it against; without it nothing is left."""
     found = sound(bundled("great", target="positive", granularity=granularity))
     assert found.importances.tolist() == [0.0]
-    assert found.values[0] == found.linear[0] == found.removal[0] == pytest.approx(found.output, abs=0.1)
+    assert found.values[0] == found.share[0] == found.removal[0] == pytest.approx(found.output, abs=0.1)
     assert found.settings["order_certainty"] == 1.0
     assert "good enough" in found.settings["stopped"]
 
@@ -89,7 +89,7 @@ def test_a_constant_model(answer: list[float], effort: str):
     np.testing.assert_allclose(found.removal, 0.0, atol=1e-12)
     np.testing.assert_allclose(found.values, found.output, atol=1e-12)
     assert np.ptp(found.importances) == 0.0
-    assert found.linear.sum() == pytest.approx(found.output)
+    assert found.share.sum() == pytest.approx(found.output)
 
 
 def test_a_model_that_is_constant_but_for_rounding():
@@ -170,7 +170,7 @@ def test_small_and_large_answers(size: float):
 
     plain = sound(Explainer(lambda texts: scaled(texts) / size)(REVIEW, target=1))
     found = sound(Explainer(scaled)(REVIEW, target=1))
-    np.testing.assert_allclose(found.linear / size, plain.linear, atol=1e-6)
+    np.testing.assert_allclose(found.share / size, plain.share, atol=1e-6)
     np.testing.assert_allclose(found.importances, plain.importances, atol=1e-6)
     np.testing.assert_allclose(found.removal / size, plain.removal, atol=1e-6)
 

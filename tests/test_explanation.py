@@ -4,12 +4,13 @@ import builtins
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from handmade import attention_like, one_sign, single_score
-from slalom.errors import FitError, InputError, MissingExtraError
+from slalom.errors import FitError, InputError, MissingExtraError, SlalomWarning
 from slalom.explanation import Cost, Explanation
 from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import Tokens
@@ -43,11 +44,11 @@ def example(**changes) -> Explanation:
         "scores": {
             "value": model.values[:, 0],
             "importance": model.importances,
-            "linear": model.linear(units)[:, 0],
+            "share": model.linear(units)[:, 0],
             "removal": model.removal(units)[:, 0],
             "shapley": model.shapley(units)[:, 0],
         },
-        "ranking": "linear",
+        "ranking": "share",
         "stderr": {"value": np.full(4, 0.1)},
         "surrogate": model,
     }
@@ -57,7 +58,7 @@ def example(**changes) -> Explanation:
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 def test_a_result_is_finite_or_an_error(wrong: float):
     spoilt = {
-        "scores": {"linear": np.array([0.0, wrong, 0.0, 0.0])},
+        "scores": {"share": np.array([0.0, wrong, 0.0, 0.0])},
         "stderr": {"value": np.array([0.0, 0.0, 0.0, wrong])},
         "output": wrong,
         "probabilities": np.array([0.5, wrong]),
@@ -72,7 +73,7 @@ def test_scores_by_name_and_by_property():
     explanation = example()
     assert len(explanation) == 4
     assert explanation.text == "good bad good end"
-    assert explanation.score() is explanation.linear
+    assert explanation.score() is explanation.share
     for name, scores in (
         ("value", explanation.values),
         ("importance", explanation.importances),
@@ -92,7 +93,7 @@ def test_prediction_is_the_most_probable_label():
 def test_top_ranks_by_size_and_keeps_the_order_of_the_text_among_equals():
     explanation = example()
     assert [token for token, _ in explanation.top(4)] == ["bad", "good", "good", "end"]
-    assert explanation.top(1) == [("bad", pytest.approx(float(explanation.linear[1])))]
+    assert explanation.top(1) == [("bad", pytest.approx(float(explanation.share[1])))]
     assert explanation.top(2, "importance") == [("bad", 1.0), ("end", -1.0)]
     assert len(explanation.top()) == 4
 
@@ -147,7 +148,7 @@ def test_frame_has_a_row_for_every_token():
     assert [explanation.text[a:b] for a, b in spans] == list(STRINGS)
     np.testing.assert_array_equal(frame["shapley"], explanation.shapley)
     np.testing.assert_array_equal(frame["value_stderr"], np.full(4, 0.1))
-    assert {"word", "segment", "value", "importance", "linear", "removal"} <= set(frame.columns)
+    assert {"word", "segment", "value", "importance", "share", "removal"} <= set(frame.columns)
 
 
 def test_frame_without_pandas_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
@@ -178,7 +179,7 @@ def test_frozen_through_and_through():
 
 def test_parts_must_fit_together():
     with pytest.raises(ValueError, match="one number for each of the 4 tokens"):
-        example(scores={"linear": np.zeros(3)})
+        example(scores={"share": np.zeros(3)})
     with pytest.raises(ValueError, match="one number for each of the 4 tokens"):
         example(stderr={"value": np.zeros((4, 1))})
     with pytest.raises(ValueError, match="ranking by 'nothing'"):
@@ -256,3 +257,39 @@ def test_unknown_tokens_and_scores_without_a_sign_are_saved(tmp_path: Path):
     del document["unsigned"], document["tokens"]["unknown"]  # as version 0.1 wrote it
     before = Explanation.from_dict(document)
     assert (before.unsigned, before.tokens.unknown) == (("alpha_avg",), ())
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda e: e.linear,
+        lambda e: e.score("linear"),
+        lambda e: e.scores["linear"],
+        lambda e: e.scores.get("linear"),
+    ],
+)
+def test_the_share_by_the_name_it_had_before(read: Any):
+    explanation = example()
+    with pytest.warns(SlalomWarning, match="the score 'linear' is called 'share' now") as told:
+        np.testing.assert_array_equal(read(explanation), explanation.share)
+    assert [warning.filename for warning in told] == [__file__]
+    assert "linear" in explanation.scores
+    assert "linear" not in list(explanation.scores)
+
+
+def test_a_method_or_a_file_of_before_may_call_it_linear():
+    explanation = example()
+    document = explanation.to_dict()
+    for part in ("scores", "stderr"):
+        document[part] = {"linear" if k == "share" else k: v for k, v in document[part].items()}
+    document["ranking"] = "linear"
+    again = Explanation.from_dict(document)
+    assert again.ranking == "share"
+    np.testing.assert_array_equal(again.share, explanation.share)
+    assert list(again.to_dict()["scores"]) == list(explanation.scores)
+
+
+def test_what_version_0_1_saved_is_read():
+    saved = Explanation.load(Path(__file__).parent / "saved_by_0.1.json")
+    assert saved.ranking == "share"
+    np.testing.assert_array_equal(saved.score(), saved.share)

@@ -77,7 +77,7 @@ def test_in_another_process(bundled: Explainer):
 def alike(one: Explanation, other: Explanation) -> None:
     """A fit of several heads ends where steps gain little: rounding moves it, little beside its errors."""
     for name, score in other.scores.items():
-        error = other.stderr.get(name, other.stderr["linear"])
+        error = other.stderr.get(name, other.stderr["share"])
         assert (np.abs(one.scores[name] - score) <= 0.5 * error + 1e-4).all(), name
     for name, error in other.stderr.items():
         np.testing.assert_allclose(one.stderr[name], error, rtol=0.2, atol=1e-4, err_msg=name)
@@ -131,7 +131,7 @@ def test_another_seed_asks_other_queries(bundled: Explainer, effort: str):
     assert not np.array_equal(first.values, second.values)
     # but the text and the model are the same
     same_answers(second.output, first.output)
-    assert np.corrcoef(first.linear, second.linear)[0, 1] > 0.8
+    assert np.corrcoef(first.share, second.share)[0, 1] > 0.8
 
 
 def test_a_black_box_sees_the_same_texts_in_the_same_order():

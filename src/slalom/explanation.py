@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from slalom.checks import Count, check
-from slalom.errors import FitError, InputError, MissingExtraError
+from slalom.errors import FitError, InputError, MissingExtraError, SlalomWarning
 from slalom.files import from_json, number, plain, read_text, to_json, write_text
 from slalom.record import (
     numbers,
@@ -45,6 +46,8 @@ FIDELITY = (
 )
 """What can be measured of how far an explanation holds. docs/reading.md says what each of them is."""
 
+RENAMED = {"linear": "share"}
+"""Scores that had another name before; it is still understood, in calls and in saved files."""
 _UNSIGNED = ("alpha_avg", "alpha_max", "rollout", "flow", "l1", "l2")
 """The same in files of before explanations said so themselves."""
 
@@ -74,6 +77,28 @@ class Cost:
         return cls(queries, tokens, seconds, in_model, backwards)
 
 
+class Scores(dict[str, FloatArray]):
+    """Scores by name, and by the names they had before."""
+
+    def __missing__(self, name: str) -> FloatArray:
+        if name in RENAMED:
+            return self[_today(name)]
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(RENAMED.get(name, name) if isinstance(name, str) else name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(_today(name), default)
+
+
+def _today(name: str) -> str:
+    """The name of a score today; says so where it had another one."""
+    if name in RENAMED:
+        warnings.warn(f"the score {name!r} is called {RENAMED[name]!r} now", SlalomWarning, stacklevel=3)
+    return RENAMED.get(name, name)
+
+
 class _Fidelity(dict[str, float]):
     """What was measured; what was not is NaN."""
 
@@ -87,7 +112,7 @@ class _Fidelity(dict[str, float]):
 class Explanation:
     """What one method says about one text and one label. Scores are aligned with the tokens in their order.
 
-    `scores` holds the method's scores by name (for SLALOM: value, importance, linear, removal, shapley;
+    `scores` holds the method's scores by name (for SLALOM: share, value, importance, removal, shapley;
     for single-score methods: attribution), `stderr` their standard errors where the method has them,
     `ranking` the name of the score to rank and to highlight by.
     """
@@ -120,12 +145,13 @@ class Explanation:
     def __post_init__(self) -> None:
         n = len(self.tokens)
         for name in ("scores", "stderr"):
-            arrays = {key: frozen(a, float) for key, a in getattr(self, name).items()}
+            arrays = Scores({RENAMED.get(k, k): frozen(a, float) for k, a in getattr(self, name).items()})
             wrong = [key for key, a in arrays.items() if a.shape != (n,)]
             if wrong:
                 raise ValueError(f"{name} {wrong} do not have one number for each of the {n} tokens")
             object.__setattr__(self, name, MappingProxyType(arrays))
         object.__setattr__(self, "fidelity", MappingProxyType(_Fidelity(self.fidelity)))
+        object.__setattr__(self, "ranking", RENAMED.get(self.ranking, self.ranking))
         for name in ("settings", "classes"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         object.__setattr__(self, "probabilities", frozen(self.probabilities, float))
@@ -143,7 +169,7 @@ class Explanation:
 
     def score(self, name: str | None = None) -> FloatArray:
         """A score by name; without a name, the one to rank by."""
-        known = self.ranking if name is None else str(check("score", name, str))
+        known = self.ranking if name is None else _today(str(check("score", name, str)))
         if known not in self.scores:
             have = ", ".join(self.scores)
             raise InputError(f"an explanation by {self.method!r} has no score {name!r}; it has: {have}")
@@ -168,9 +194,14 @@ class Explanation:
         return self.score("importance")
 
     @property
+    def share(self) -> FloatArray:
+        """α·value, each token's share of the surrogate's output; the score to rank by."""
+        return self.score("share")
+
+    @property
     def linear(self) -> FloatArray:
-        """α·value: an additive decomposition of the surrogate's output."""
-        return self.score("linear")
+        """What `share` was called before."""
+        return self.score(_today("linear"))
 
     @property
     def removal(self) -> FloatArray:

@@ -56,7 +56,7 @@ def random_rows(count: int, words: Sequence[str], seed: int = 0) -> list[dict[st
         result |= {"prediction": ["no", "yes"][rng.integers(2)], "target": ["no", "yes"][rng.integers(2)]}
         result |= {
             "output": 1.0,
-            "ranking": "linear",
+            "ranking": "share",
             "notes": [],
             "tokens": rng.choice(list(words), n).tolist(),
         }

@@ -62,7 +62,7 @@ def test_a_row_is_the_explanation_of_its_text(whole: Path) -> None:
         assert (row["prediction"], row["target"]) == (explanation.prediction, explanation.target)
         same_answers(row["probability"], explanation.probabilities.max())
         same_answers(row["output"], explanation.output)
-        assert row["ranking"] == "linear"
+        assert row["ranking"] == "share"
         for name, column in schema.SCORES.items():
             same_scores(row[column], explanation.score(name), column)
         for name, error in explanation.stderr.items():
@@ -95,7 +95,7 @@ def test_the_table_of_tokens_says_the_same(whole: Path) -> None:
         own = tokens[tokens["row"] == row["row"]].sort_values("position")
         assert own["token"].tolist() == row["tokens"]
         np.testing.assert_array_equal(own["value"], row["values"])
-        np.testing.assert_array_equal(own["linear_stderr"], row["linear_stderr"])
+        np.testing.assert_array_equal(own["share_stderr"], row["share_stderr"])
         assert set(own["target"]) == {row["target"]}
 
 

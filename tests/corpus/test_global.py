@@ -119,7 +119,7 @@ def test_a_spurious_name_comes_out_on_top():
     assert table.documents[0] == 10
     assert table.scores["value"][0] == pytest.approx(-3.0, abs=0.2)
     assert table.scores["importance"][0] == table.scores["importance"].max()
-    assert np.isfinite(table.stderr["linear"]).all()
+    assert np.isfinite(table.stderr["share"]).all()
 
 
 def test_linear_errors_are_those_of_finite_differences():

@@ -17,7 +17,7 @@ from slalom.corpus import schema
 from slalom.corpus.summary import Summary, summarize
 from slalom.corpus.summary_report import report
 from slalom.corpus.summary_table import to_csv, unstable
-from slalom.errors import InputError
+from slalom.errors import InputError, SlalomWarning
 from slalom.theory.planted import planted_function
 
 WORDS = [f"w{i}" for i in range(40)]
@@ -82,12 +82,12 @@ def test_the_mean_covers_the_truth_as_often_as_it_says(tmp_path: Path):
         value = 0.7 + rng.normal(0, 0.5, len(tokens)) + error * rng.normal(size=len(tokens))
         rows.append(
             {"row": row, "status": schema.OK, "target": "yes", "prediction": "yes", "tokens": tokens}
-            | {"ranking": "linear", "linear": value.tolist(), "linear_stderr": error.tolist()}
+            | {"ranking": "share", "share": value.tolist(), "share_stderr": error.tolist()}
         )
     table = summarize(write(tmp_path / "out", rows)).tables[0]
-    hits = np.abs(table.scores["linear"] - 0.7) < 1.96 * table.stderr["linear"]
+    hits = np.abs(table.scores["share"] - 0.7) < 1.96 * table.stderr["share"]
     assert 0.90 < hits.mean() < 0.98
-    assert np.median(table.between["linear"]) == pytest.approx(0.5, abs=0.1)
+    assert np.median(table.between["share"]) == pytest.approx(0.5, abs=0.1)
 
 
 def _same(left: Summary, right: Summary) -> None:
@@ -135,7 +135,7 @@ def test_a_planted_spurious_name_comes_out_on_top(tmp_path: Path):
     assert set(table.tokens[1:7]) == {*good, *bad}
     assert table.documents[0] == 10
     assert table.scores["value"][0] == pytest.approx(3.0, abs=0.05)
-    assert table.scores["linear"][0] - 2 * table.stderr["linear"][0] > 1.0
+    assert table.scores["share"][0] - 2 * table.stderr["share"][0] > 1.0
     assert summary.levels["good"] == 60
     assert table.scores["importance"][0] == table.scores["importance"].max()
 
@@ -145,10 +145,10 @@ def test_an_important_token_with_two_minds_is_named(tmp_path: Path):
     for row in range(40):
         sign = 1.0 if row % 4 else -1.0
         rows.append(
-            {"row": row, "status": schema.OK, "target": "yes", "prediction": "yes", "ranking": "linear"}
+            {"row": row, "status": schema.OK, "target": "yes", "prediction": "yes", "ranking": "share"}
             | {"tokens": ["not", "good", "the"], "values": [sign, 2.0, 0.0], "importances": [2.0, 1.0, -3.0]}
-            | {"linear": [sign, 1.0, 0.0], "values_stderr": [0.1, 0.1, 0.1]}
-            | {"importances_stderr": [0.1, 0.1, 0.1], "linear_stderr": [0.1, 0.1, 0.1]}
+            | {"share": [sign, 1.0, 0.0], "values_stderr": [0.1, 0.1, 0.1]}
+            | {"importances_stderr": [0.1, 0.1, 0.1], "share_stderr": [0.1, 0.1, 0.1]}
         )
     (table,) = summarize(write(tmp_path / "out", rows)).tables
     assert [table.tokens[i] for i in unstable(table)] == ["not"]
@@ -201,14 +201,14 @@ def test_other_methods_are_summed_up_by_their_one_score(tmp_path: Path):
 
 def test_numbers_that_are_none_do_not_spread(tmp_path: Path):
     rows = [
-        {"row": row, "status": schema.OK, "target": "yes", "prediction": "yes", "ranking": "linear"}
-        | {"tokens": ["a", "b"], "linear": [1.0, np.nan if row else 2.0], "linear_stderr": [np.inf, 0.5]}
+        {"row": row, "status": schema.OK, "target": "yes", "prediction": "yes", "ranking": "share"}
+        | {"tokens": ["a", "b"], "share": [1.0, np.nan if row else 2.0], "share_stderr": [np.inf, 0.5]}
         for row in range(5)
     ]
     (table,) = summarize(write(tmp_path / "out", rows), min_count=1).tables
     assert dict(zip(table.tokens, table.documents.tolist(), strict=True)) == {"a": 5, "b": 1}
-    assert np.isfinite(table.scores["linear"]).all()
-    assert table.stderr["linear"][table.tokens.index("b")] == 0.5
+    assert np.isfinite(table.scores["share"]).all()
+    assert table.stderr["share"][table.tokens.index("b")] == 0.5
 
 
 def test_a_spreadsheet_gets_no_formulas(tmp_path: Path):
@@ -332,7 +332,7 @@ def test_parts_of_words_are_told_from_words(tmp_path: Path):
             "tokens": tokens,
             "starts": starts,
             "ends": ends,
-            "linear": [1.0] * len(tokens),
+            "share": [1.0] * len(tokens),
         }
 
     rows = [
@@ -343,3 +343,21 @@ def test_parts_of_words_are_told_from_words(tmp_path: Path):
     (table,) = summarize(write(tmp_path / "out", rows), min_count=1).tables
     found = dict(zip(table.tokens, table.occurrences.tolist(), strict=True))
     assert found == {"friend": 1, "…ship": 1, ",": 1, "a": 1, "ship": 3, "好": 1, "人": 1}
+
+
+def test_a_corpus_of_version_0_1_is_read(tmp_path: Path):
+    rows = random_rows(40, WORDS)
+    today = write(tmp_path / "today", rows, parts=2)
+    before = write(tmp_path / "before", rows, parts=2)
+    old = {"share": "linear", "share_stderr": "linear_stderr"}
+    for file in before.glob("*.parquet"):
+        table = pq.read_table(file)
+        renamed = table.rename_columns([old.get(name, name) for name in table.column_names])
+        pq.write_table(renamed.replace_schema_metadata(table.schema.metadata), file)
+    wanted, found = (summarize(folder, min_count=1).tables[0] for folder in (today, before))
+    assert (found.ranking, list(found.scores)) == ("share", list(wanted.scores))
+    assert found.tokens == wanted.tokens
+    np.testing.assert_array_equal(found.scores["share"], wanted.scores["share"])
+    np.testing.assert_array_equal(found.stderr["share"], wanted.stderr["share"])
+    with pytest.warns(SlalomWarning, match="is called 'share' now"):
+        assert found.scores["linear"] is found.scores["share"]

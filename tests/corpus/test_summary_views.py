@@ -134,7 +134,7 @@ def test_the_command_prints_tables_and_lists(tmp_path: Path):
         "200, of which",
         "no · scores speak for 'no'",
         "yes · ",
-        "linear",
+        "share",
         "fits worst",
         "too long",
     ):
@@ -172,7 +172,7 @@ def test_json_html_and_csv_tell_the_same(tmp_path: Path):
         "occurrences",
         "value",
         "value_stderr",
-        "linear_between",
+        "share_between",
         "opposite",
     }
     assert "wrote page.html" in result.stderr

@@ -57,7 +57,7 @@ def truthful(case: Case) -> Explanation:
     scores = {
         "value": planted.values[:, 0],
         "importance": planted.importances - planted.importances.mean(),
-        "linear": planted.linear(units)[:, 0],
+        "share": planted.linear(units)[:, 0],
         "removal": planted.removal(units)[:, 0],
     }
-    return replace(case.explanation, scores=scores, ranking="linear", surrogate=planted, method="truth")
+    return replace(case.explanation, scores=scores, ranking="share", surrogate=planted, method="truth")

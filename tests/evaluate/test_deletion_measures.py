@@ -29,10 +29,10 @@ def test_both_agree_with_the_formula_for_every_score():
     for name, scores in case.explanation.scores.items():
         assert deletion.measure(case, score=name)["aopc"] == pytest.approx(by_hand(scores, False), abs=1e-9)
         assert insertion.measure(case, score=name)["aopc"] == pytest.approx(by_hand(scores, True), abs=1e-9)
-    default = by_hand(case.explanation.linear, False)
+    default = by_hand(case.explanation.share, False)
     assert deletion.measure(case)["aopc"] == pytest.approx(default, abs=1e-9)
     assert deletion.measure(case, step=3)["aopc"] == pytest.approx(
-        by_hand(case.explanation.linear, False, 3), abs=1e-9
+        by_hand(case.explanation.share, False, 3), abs=1e-9
     )
 
 

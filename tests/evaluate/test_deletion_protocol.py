@@ -37,7 +37,7 @@ def planted(kept: np.ndarray) -> float:
 @pytest.mark.parametrize("keep", ["lowest", "highest"])
 def test_the_curve_is_what_the_formula_gives(explainer, explained, keep):
     ask = Ask(explainer.model, explained.tokens)
-    order = np.argsort(explained.linear, kind="stable")
+    order = np.argsort(explained.share, kind="stable")
     order = order if keep == "lowest" else order[::-1]
     expected = [expit(planted(np.sort(order[:i]))) for i in (5, 10, 15, 20)]
     np.testing.assert_allclose(curve(ask, explained, keep), expected, atol=1e-9)
@@ -45,9 +45,9 @@ def test_the_curve_is_what_the_formula_gives(explainer, explained, keep):
 
 def test_a_wrong_explanation_scores_worse_and_a_random_one_in_between(explainer, explained):
     ask = Ask(explainer.model, explained.tokens)
-    wrong = replace(explained, scores={"linear": -explained.linear})
+    wrong = replace(explained, scores={"share": -explained.share})
     rng = np.random.default_rng(0)
-    shuffled = [replace(explained, scores={"linear": rng.permutation(explained.linear)}) for _ in range(30)]
+    shuffled = [replace(explained, scores={"share": rng.permutation(explained.share)}) for _ in range(30)]
     floor = np.mean([deletion(ask, e) for e in shuffled])
     assert deletion(ask, wrong) < floor - 0.1 < floor + 0.1 < deletion(ask, explained)
     assert insertion(ask, explained) < insertion(ask, wrong)
@@ -55,7 +55,7 @@ def test_a_wrong_explanation_scores_worse_and_a_random_one_in_between(explainer,
 
 def test_deleting_by_the_turned_score_is_inserting(explainer, explained):
     ask = Ask(explainer.model, explained.tokens)
-    turned = replace(explained, scores={"linear": -explained.linear})
+    turned = replace(explained, scores={"share": -explained.share})
     assert deletion(ask, turned) == pytest.approx(insertion(ask, explained))
 
 

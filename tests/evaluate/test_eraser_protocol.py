@@ -16,7 +16,7 @@ SIZES = (1, 2, 3, 5, 12)
 
 def test_the_numbers_are_what_the_formula_gives():
     case = planted_case()
-    scores = truthful(case).linear
+    scores = truthful(case).share
     ranked = np.argsort(-scores)
     full = expit(planted_output(np.arange(24)))
     without = [full - expit(planted_output(np.sort(ranked[size:]))) for size in SIZES]
@@ -28,7 +28,7 @@ def test_the_numbers_are_what_the_formula_gives():
 
 def test_wrong_scores_are_worse_in_both():
     case = planted_case()
-    scores = truthful(case).linear
+    scores = truthful(case).share
     right, wrong = measure(with_scores(case, scores)), measure(with_scores(case, -scores))
     assert right["comprehensiveness"] > 0.2 > 0.0 > wrong["comprehensiveness"]
     assert right["sufficiency"] < 0.0 < 0.2 < wrong["sufficiency"]

@@ -47,7 +47,7 @@ def test_sizes_count_but_importance_is_taken_as_it_is():
     assert found["auroc_majority_value"] == 1.0
     assert found["auroc_majority_importance"] == pytest.approx(pairs_won(importance, marks))
     assert found["auroc_majority_importance"] != pytest.approx(pairs_won(np.abs(importance), marks))
-    assert found["auroc_majority"] == pytest.approx(pairs_won(np.abs(truthful(case).linear), marks))
+    assert found["auroc_majority"] == pytest.approx(pairs_won(np.abs(truthful(case).share), marks))
     one_score = measure(case)
     assert not any(name.endswith(("_value", "_importance")) for name in one_score)
 

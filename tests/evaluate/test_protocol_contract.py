@@ -131,9 +131,7 @@ def test_the_truth_beats_shuffled_scores_and_those_beat_negated_ones(name):
     truth, rng = truthful(case), np.random.default_rng(3)
     told = replace(case, explanation=truth)
     right = sign * load(name)(told)[number]
-    negated = sign * load(name)(with_scores(case, -truth.linear))[number]
-    shuffled = [
-        sign * load(name)(with_scores(case, rng.permutation(truth.linear)))[number] for _ in range(40)
-    ]
+    negated = sign * load(name)(with_scores(case, -truth.share))[number]
+    shuffled = [sign * load(name)(with_scores(case, rng.permutation(truth.share)))[number] for _ in range(40)]
     assert right > np.mean(shuffled) > negated
     assert right >= max(shuffled)

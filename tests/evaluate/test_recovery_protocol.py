@@ -41,7 +41,7 @@ def test_known_mistakes_have_known_errors():
 
 def test_a_method_of_one_score_is_judged_by_its_order():
     case = planted_case()
-    right = truthful(case).linear
+    right = truthful(case).share
     assert measure(with_scores(case, right)) == pytest.approx({"spearman": 1.0})
     assert measure(with_scores(case, -right)) == pytest.approx({"spearman": -1.0})
 

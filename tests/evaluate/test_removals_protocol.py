@@ -35,14 +35,14 @@ def test_the_planted_slalom_predicts_every_removal(explainer, explained):
 
 
 def test_predicting_nothing_has_relative_error_one(explainer, explained):
-    silent = replace(explained, surrogate=None, scores={"linear": np.zeros(len(explained))})
+    silent = replace(explained, surrogate=None, scores={"share": np.zeros(len(explained))})
     found = removals(Ask(explainer.model, explained.tokens), silent, masks=20)
     np.testing.assert_allclose(found.error, found.nothing)
 
 
 def test_a_method_without_surrogate_predicts_minus_the_sum(explainer, explained):
     ask = Ask(explainer.model, explained.tokens)
-    additive = replace(explained, surrogate=None, scores={"linear": explained.removal})
+    additive = replace(explained, surrogate=None, scores={"share": explained.removal})
     found = removals(ask, additive, most=1, masks=50, seed=3)
     assert found.relative < 1e-12
     assert removals(ask, additive, most=6, masks=50).relative > 0.01

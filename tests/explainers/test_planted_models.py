@@ -98,7 +98,7 @@ def test_each_fails_on_the_others_function():
     assert r2(explain(linear_function, "slalom_ana"), linear_function) == pytest.approx(0.28, abs=0.05)
     assert r2(explain(linear_function, "slalom_sgd"), linear_function) < 0.6
     shap = explain(slalom_function, "kernel_shap").score()
-    shares = explain(slalom_function, "slalom").linear
+    shares = explain(slalom_function, "slalom").share
     assert np.abs(shap - shares).max() > 0.1
     # With a background of large weight (maths 1b) a SLALOM is nearly linear, so the default does not fail.
     assert r2(explain(linear_function, "slalom"), linear_function) > 0.99

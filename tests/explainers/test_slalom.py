@@ -81,7 +81,7 @@ def test_a_planted_slalom_is_read_exactly(effort: str, granularity: str):
     removal = [whole - model.output(np.delete(IDS, i))[0] for i in range(len(IDS))]
     np.testing.assert_allclose(found.removal, removal, atol=1e-6)
     np.testing.assert_allclose(found.shapley, brute_shapley(model, IDS), atol=1e-6)
-    np.testing.assert_allclose(found.linear.sum(), whole, atol=1e-6)
+    np.testing.assert_allclose(found.share.sum(), whole, atol=1e-6)
     assert found.settings["heads"] == 1
     assert found.settings["solver"] == "converged"
     assert found.fidelity["r2"] == pytest.approx(1.0)
@@ -163,7 +163,7 @@ def test_the_bundled_model(bundled: Explainer, effort: str, granularity: str):
     for name in ("value", "importance", "linear"):
         assert (found.stderr[name] > 0).all()
     strings = found.tokens.strings
-    assert found.linear[strings.index("great")] > 0 > found.linear[strings.index("awful")]
+    assert found.share[strings.index("great")] > 0 > found.share[strings.index("awful")]
     first = found.tokens.first
     types = alone(bundled(REVIEW, target="positive", effort=effort, granularity="types"))
     if granularity == "types":
@@ -197,7 +197,7 @@ def test_positions_may_deviate_and_types_may_not(bundled: Explainer):
     by_type = alone(bundled(text, granularity="types"))
     copies = [i for i, word in enumerate(by_type.tokens.strings) if word == "good"]
     assert np.ptp(by_type.values[copies]) == 0.0
-    assert np.ptp(by_position.linear[copies]) > 0.01
+    assert np.ptp(by_position.share[copies]) > 0.01
 
 
 def test_a_model_that_looks_at_places():
@@ -208,7 +208,7 @@ def test_a_model_that_looks_at_places():
         return np.array([2.0 * (row[-1] == "x") - 1.0 * (row[0] == "x") for row in rows])
 
     found = alone(Explainer(last)("x a b c x d e f x", target=1, effort="faithful"))
-    assert found.linear[8] > found.linear[4] > found.linear[0]
+    assert found.share[8] > found.share[4] > found.share[0]
     # taking the last "x" away shows "f"; taking the first away shows "a"
     assert found.removal[8] > 0.8
     assert found.removal[0] < -0.4
@@ -332,7 +332,7 @@ def test_an_additive_model_is_the_limit_of_a_heavy_background(effort: str):
     )
     want = np.array([weights.get(word, 0.1) for word in found.tokens.strings])
     np.testing.assert_allclose(found.removal, want, atol=1e-4)
-    assert np.corrcoef(found.linear, want)[0, 1] > 0.999
+    assert np.corrcoef(found.share, want)[0, 1] > 0.999
     assert found.fidelity["r2"] > 0.98
     assert np.abs(found.importances).max() < 5
 
@@ -353,7 +353,7 @@ def test_a_model_that_answers_long_texts_only():
 def test_the_other_class_is_the_mirror(bundled: Explainer):
     negative, positive = (alone(bundled(REVIEW, target=label)) for label in ("negative", "positive"))
     assert negative.cost.queries == positive.cost.queries
-    for name in ("value", "linear", "removal", "shapley"):
+    for name in ("value", "share", "removal", "shapley"):
         same_scores(negative.score(name), -positive.score(name), name)
     same_scores(negative.importances, positive.importances)
     for name in negative.stderr:

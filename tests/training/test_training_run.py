@@ -71,7 +71,7 @@ def test_the_result_opens_in_an_explainer_and_was_learnt(trained: Path):
     assert isinstance(predicted, dict)
     assert predicted["good"] > 0.9
     explanation = explainer("the food was awful and the room was lovely", target="good")
-    scores = dict(zip(explanation.tokens.strings, explanation.linear, strict=True))
+    scores = dict(zip(explanation.tokens.strings, explanation.share, strict=True))
     assert scores["awful"] < scores["lovely"]
     tokenizer = AutoTokenizer.from_pretrained(trained)
     assert [tokenizer.tokenize(word) for word in (*GOOD, *BAD)] == [[word] for word in (*GOOD, *BAD)]

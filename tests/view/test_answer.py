@@ -29,7 +29,7 @@ def said(
     """Scores of an explanation of "negative"; with removals they are what the model was heard to say."""
     removal_of = {} if removal is None else {"removal": np.array(removal)}
     own: dict[str, Any] = {
-        "scores": {"linear": np.array(share), **removal_of},
+        "scores": {"share": np.array(share), **removal_of},
         "stderr": {},
         "probabilities": np.array([chance, 1 - chance]),
         "output": odds(chance),

@@ -107,11 +107,11 @@ def test_the_page_holds_scores_errors_and_the_surrogate_to_the_last_bit():
     explanation = slalom_explanation()
     found = embedded(render(explanation))
     one = found["classes"][0]
-    assert list(one["scores"]) == ["linear", "value", "importance", "removal"]
+    assert list(one["scores"]) == ["share", "value", "importance", "removal"]
     for name, scores in one["scores"].items():
         np.testing.assert_allclose(scores, explanation.score(name), atol=1e-4)
         np.testing.assert_allclose(one["errors"][name], 0.125)
-    assert one["scores"]["linear"] == explanation.linear.tolist()
+    assert one["scores"]["share"] == explanation.share.tolist()
     surrogate: Any = explanation.surrogate
     part = {
         "values": surrogate.values[:, 0].tolist(),
@@ -213,7 +213,7 @@ def test_without_assets_for_pages_that_have_them():
 
 def test_verdict_cost_settings_and_notes():
     source = render(slalom_explanation(notes=("Mind the gap.",)))
-    assert '<p class="badge good"><b>Faithful to the model</b> <span>Held-out R² 0.93' in source
+    assert '<p class="badge good"><b>Faithful to the model</b> <span>Predicts 93 % of what' in source
     assert "512 queries" in source
     assert "<dt>effort</dt><dd>balanced</dd>" in source
     assert "<dt>design</dt><dd>&quot;short&quot;: 9</dd>" in source
@@ -225,7 +225,7 @@ def test_the_table_holds_the_strongest_with_their_errors():
     source = fragment(explanation)
     assert len(Page(source).having("tr")) == 1 + TOP
     assert f"The {TOP} strongest of {TOP + 5} tokens" in source
-    first = int(np.argmax(np.abs(explanation.linear)))
+    first = int(np.argmax(np.abs(explanation.share)))
     assert f'<td class="number place">{first}</td><td><bdi>word{first}</bdi></td>' in source
     assert "<small>±0.12</small>" in source
     assert len(Page(fragment(slalom_explanation())).having("tr")) == 1 + 10
@@ -302,7 +302,7 @@ def test_a_page_stays_below_its_limit(explanation: Any):
     assert text_of(source) == made.text
     found = embedded(source)
     assert ("A long text" in source) == (len(found["places"]) < len(made))
-    strongest = int(np.argmax(np.abs(made.linear)))
+    strongest = int(np.argmax(np.abs(made.share)))
     assert strongest in found["places"]
     assert len(found["places"]) >= min(len(made), 80)
 

@@ -70,7 +70,7 @@ def test_scatter_stands_where_the_scores_are():
     scores = {
         "value": np.array([1.0, -2.0, 3.0]),
         "importance": np.array([0.5, 1.5, 1.5]),
-        "linear": np.array([1.0, -2.0, 0.1]),
+        "share": np.array([1.0, -2.0, 0.1]),
     }
     ax = plot.scatter(slalom_explanation(tokens=tokens_of("a b a"), scores=scores, stderr={}))
     dots: Any = ax.collections[0]

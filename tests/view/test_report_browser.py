@@ -139,7 +139,7 @@ def test_tooltips_by_hover_and_by_focus(browser: Browser, tmp_path: Path, review
             show()
             told = tip.inner_text().split()
             assert told[:3] == ["awful", "token", str(place)]
-            for name in ("linear", "value", "importance", "removal"):
+            for name in ("share", "value", "importance", "removal"):
                 at = told.index(name)
                 shown = float(told[at + 1].replace("−", "-"))
                 assert shown == pytest.approx(review.score(name)[place], abs=0.0051)
@@ -160,7 +160,7 @@ def test_what_if_equals_python(browser: Browser, tmp_path: Path, review: Explana
         assert score(page, "surrogate") == pytest.approx(
             review.predict(kept(review, **{f"t{awful}": 0})), abs=1e-9
         )
-        assert score(page, "added") == pytest.approx(review.output - review.linear[awful], abs=1e-9)
+        assert score(page, "added") == pytest.approx(review.output - review.share[awful], abs=1e-9)
         assert review.measured
         assert "measured" in page.locator('[data-reading="model"]').inner_text()
         assert score(page, "model") == pytest.approx(review.output - review.removal[awful], abs=1e-9)
@@ -171,7 +171,7 @@ def test_what_if_equals_python(browser: Browser, tmp_path: Path, review: Explana
         assert token(page, great).get_attribute("data-n") == "3"
         assert "not asked" in page.locator('[data-reading="model"]').inner_text()
         assert score(page, "surrogate") == pytest.approx(review.predict(kept(review, **counts)), abs=1e-9)
-        added = review.output - review.linear[awful] + 2 * review.linear[great]
+        added = review.output - review.share[awful] + 2 * review.share[great]
         assert score(page, "added") == pytest.approx(added, abs=1e-9)
         token(page, awful).click()
         page.get_by_role("button", name="Put everything back").click()
@@ -200,11 +200,11 @@ def test_every_class_can_be_chosen(browser: Browser, tmp_path: Path, news: Expla
             assert quoted == [piece.text for piece in pieces(one) if piece.quoted]
             assert page.locator(".answer").inner_text().startswith(pieces(one)[0].text)
             assert score(page, "surrogate") == pytest.approx(one.predict(kept(one, t1=0)), abs=1e-9)
-            signs = ["n" if x < 0 else "p" for x in one.linear]
+            signs = ["n" if x < 0 else "p" for x in one.share]
             shown = page.locator(".text .t").evaluate_all("spans => spans.map(s => s.className.split(' '))")
             wrong = {"n": "p", "p": "n"}
             assert all(wrong[sign] not in kinds for sign, kinds in zip(signs, shown, strict=True))
-            strongest = max(range(len(one)), key=lambda i: abs(one.linear[i]))
+            strongest = max(range(len(one)), key=lambda i: abs(one.share[i]))
             assert "a10" in shown[strongest]
 
 
@@ -421,7 +421,7 @@ def test_several_fragments_share_a_page(
         assert pressed == [0, 1, 0]
         roots.nth(0).get_by_label("value", exact=True).check(force=True)
         checked = [root.locator(".choice input:checked").get_attribute("value") for root in roots.all()]
-        assert checked == ["value", "linear", "linear"]
+        assert checked == ["value", "share", "share"]
         ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
         assert len(set(ids)) == len(ids)
 

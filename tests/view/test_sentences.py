@@ -26,25 +26,28 @@ from slalom.view.html import fragment
 def test_verdict_by_threshold(r2: float, level: str):
     said = sentences.verdict(slalom_explanation(fidelity={"r2": r2, "linear_r2": -9.0}))
     assert said.level == level
-    shown = said.sentence.removeprefix("Held-out R² ").split(" (linear surrogate -9.00): ")[0]
-    assert r2 - 0.01 < float(shown) <= r2
-    again = sentences.verdict(slalom_explanation(fidelity={"r2": float(shown)}))
+    shown = int(said.sentence.removeprefix("Predicts ").split(" %")[0])
+    assert "; an additive explanation 0 %." in said.sentence
+    assert shown == max(int(100 * r2 + 1e-9), 0)
+    again = sentences.verdict(slalom_explanation(fidelity={"r2": shown / 100}))
     assert again.level == level
 
 
 @pytest.mark.parametrize(
     ("low", "r2", "high", "words"),
     [
-        (0.62, 0.75, 0.85, "between a rough and a good guide; trust the strongest tokens only."),
-        (0.85, 0.92, 0.95, "between a good and a faithful guide; trust the large scores, not the order of "),
-        (-0.2, 0.5, 0.95, "between a misleading and a faithful guide; do not rely on the scores."),
-        (0.71, 0.8, 0.89, "a good guide to the model; trust the large scores, not the order of "),
+        (0.62, 0.75, 0.85, "Between a rough and a good guide: trust the strongest tokens only."),
+        (0.85, 0.92, 0.95, "Between a good and a faithful guide: trust the large scores, not the order of "),
+        (-0.2, 0.5, 0.95, "Between a misleading and a faithful guide: do not rely on the scores."),
+        (0.71, 0.8, 0.89, "A good guide: trust the large scores, not the order of "),
     ],
 )
 def test_a_verdict_between_two_classes_says_so(low: float, r2: float, high: float, words: str):
     said = sentences.verdict(slalom_explanation(fidelity={"r2": r2, "r2_low": low, "r2_high": high}))
-    assert said.sentence.startswith(f"Held-out R² {r2:.2f} (95 %: {low:.2f} to {high:.2f}): {words}")
-    assert sentences.badge(said).startswith("Between") == words.startswith("between")
+    much = f"{100 * r2:.0f} % ({max(100 * low, 0):.0f} to {100 * high:.0f})"
+    wanted = f"Predicts {much} of what the model does on unseen variants of the text. {words}"
+    assert said.sentence.startswith(wanted)
+    assert sentences.badge(said).startswith("Between") == words.startswith("Between")
 
 
 @pytest.mark.parametrize("fidelity", [{"r2": 0.1}, {"r2": 0.5, "r2_low": 0.3, "r2_high": 0.6}])
@@ -59,8 +62,8 @@ def test_no_stable_ranking_beside_scores_that_are_not_to_be_relied_on(fidelity: 
 def test_verdict_names_the_linear_surrogate_where_it_is_better():
     ahead = sentences.verdict(slalom_explanation(fidelity={"r2": 0.8, "linear_r2": 0.85}))
     level = sentences.verdict(slalom_explanation(fidelity={"r2": 0.8, "linear_r2": 0.81}))
-    assert "A linear surrogate fits better here." in ahead.sentence
-    assert "fits better" not in level.sentence
+    assert "An additive explanation does better here." in ahead.sentence
+    assert "does better" not in level.sentence
 
 
 def test_verdict_where_nothing_was_measured():
@@ -69,8 +72,9 @@ def test_verdict_where_nothing_was_measured():
     )
     constant = sentences.verdict(slalom_explanation(fidelity={"heldout_queries": 0.0}))
     assert (constant.level, "held out" in constant.sentence) == ("unknown", True)
-    assert sentences.verdict(slalom_explanation(fidelity={"r2": 0.95})).sentence.startswith(
-        "Held-out R² 0.95: "
+    assert sentences.verdict(slalom_explanation(fidelity={"r2": 0.95})).sentence == (
+        "Predicts 95 % of what the model does on unseen variants of the text. A faithful guide: trust the "
+        "scores."
     )
 
 
@@ -162,10 +166,10 @@ def test_order_and_columns():
         scores={
             "type_value": np.zeros(4),
             "value": np.zeros(4),
-            "linear": np.array([0.1, -3.0, 0.0, 0.1]),
+            "share": np.array([0.1, -3.0, 0.0, 0.1]),
         },
         stderr={},
     )
     assert sentences.order(explanation) == [1, 0, 3, 2]
     assert sentences.order(explanation, 2) == [1, 0]
-    assert sentences.columns(explanation) == ["linear", "value"]
+    assert sentences.columns(explanation) == ["share", "value"]

@@ -45,8 +45,11 @@ def test_everything_is_there_without_colour():
     assert "positive 10.0 %" in text
     assert "explaining  negative  (score +2.25) by slalom" in text
     assert "⁺ speaks for negative, ⁻ against it" in text
-    assert re.search(r"token +linear +value +importance +removal", text)
-    assert "Held-out R² 0.93 (linear surrogate 0.71)" in text
+    assert re.search(r"token +share +value +importance +removal", text)
+    predicts = (
+        "Predicts 93 % of what the model does on unseen variants of the text; an additive explanation 71 %"
+    )
+    assert predicts in " ".join(text.split())
     assert "512 queries" in text
     assert "note: A note of the method." in text
     assert "\x1b" not in text
@@ -54,11 +57,11 @@ def test_everything_is_there_without_colour():
 
 def test_rows_carry_scores_and_standard_errors():
     explanation = slalom_explanation()
-    strongest = int(np.argmax(np.abs(explanation.linear)))
+    strongest = int(np.argmax(np.abs(explanation.share)))
     first = rows(shown(explanation))[0]
     assert first.split()[:2] == [str(strongest), explanation.tokens.strings[strongest]]
     numbers = [float(found.replace("−", "-")) for found in re.findall(r"[+−][\d.]+", first)]
-    wanted = [explanation.score(name)[strongest] for name in ("linear", "value", "importance", "removal")]
+    wanted = [explanation.score(name)[strongest] for name in ("share", "value", "importance", "removal")]
     np.testing.assert_allclose(numbers, wanted, atol=0.005)
     assert first.count("±0.12") == 4
 
@@ -103,9 +106,9 @@ def test_sixteen_colours_still_tell_the_signs_apart():
 def test_the_strongest_tokens_or_all_in_order():
     explanation = slalom_explanation(LONG)
     few = rows(shown(explanation))
-    sizes = [abs(explanation.linear[int(row.split()[0])]) for row in few]
+    sizes = [abs(explanation.share[int(row.split()[0])]) for row in few]
     assert len(few) == TOP
-    assert sizes == sorted(np.abs(explanation.linear), reverse=True)[:TOP]
+    assert sizes == sorted(np.abs(explanation.share), reverse=True)[:TOP]
     assert f"the {TOP} strongest of 40 tokens" in shown(explanation)
     every = rows(shown(explanation, every_token=True))
     assert [int(row.split()[0]) for row in every] == list(range(40))
@@ -115,7 +118,7 @@ def test_the_strongest_tokens_or_all_in_order():
 def test_lines_keep_to_the_width(width: int):
     text = shown(slalom_explanation(REVIEW), width=width)
     assert max(cell_len(line) for line in text.splitlines()) <= width
-    assert "linear" in text
+    assert "share" in text
 
 
 @pytest.mark.parametrize("kind", HOSTILE)

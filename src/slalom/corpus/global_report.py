@@ -15,11 +15,11 @@ _NOTE = (
 
 def tables(fitted: GlobalSlalom, min_count: int = 1) -> tuple[Table, ...]:
     """A table for each label that has an output; types in fewer documents are left out."""
-    linear, error = fitted.linear()
+    share, error = fitted.linear()
     shown = np.flatnonzero(fitted.documents >= min_count)
     found = []
     for c, label in enumerate(fitted.outputs):
-        chosen = shown[order(linear[shown, c], error[shown, c], fitted.documents[shown])]
+        chosen = shown[order(share[shown, c], error[shown, c], fitted.documents[shown])]
         other = [name for name in fitted.labels if name != label]
         turned = f"; for {other[0]!r} all signs are turned" if len(other) == 1 else ""
         found.append(
@@ -27,19 +27,19 @@ def tables(fitted: GlobalSlalom, min_count: int = 1) -> tuple[Table, ...]:
                 label=label,
                 about=f"scores speak for {label!r}{turned}",
                 size=int(fitted.settings.get("texts", 0)),
-                ranking="linear",
+                ranking="share",
                 tokens=tuple(fitted.types[i] for i in chosen),
                 documents=fitted.documents[chosen],
                 occurrences=fitted.occurrences[chosen],
                 scores={
                     "value": fitted.values[chosen, c],
                     "importance": fitted.importances[chosen],
-                    "linear": linear[chosen, c],
+                    "share": share[chosen, c],
                 },
                 stderr={
                     "value": fitted.value_stderr[chosen, c],
                     "importance": fitted.importance_stderr[chosen],
-                    "linear": error[chosen, c],
+                    "share": error[chosen, c],
                 },
                 hidden=len(fitted.types) - len(shown),
             )

@@ -19,7 +19,7 @@ FINGERPRINT_KEY, ERRORS_KEY = b"slalom.fingerprint", b"slalom.errors"
 SCORES = {
     "value": "values",
     "importance": "importances",
-    "linear": "linear",
+    "share": "share",
     "removal": "removal",
     "shapley": "shapley",
 }
@@ -27,8 +27,11 @@ SCORES = {
 one it ranks by, in the column `attribution`."""
 
 ATTRIBUTION = "attribution"
-STDERR = ("values", "importances", "linear", "removal")
+STDERR = ("values", "importances", "share", "removal")
 """Columns with standard errors, in columns of the same name with `_stderr` behind it."""
+
+BEFORE = {"share": "linear", "share_stderr": "linear_stderr"}
+"""Columns that version 0.1 wrote under another name."""
 
 FIDELITY = ("r2", "rmse", "linear_r2", "linear_rmse", "constant_rmse", "removal_error", "heldout_queries")
 """Columns with entries of an explanation's fidelity; what a method does not measure is null."""

@@ -209,7 +209,7 @@ class _Seen:
 
     def tables(self, min_count: int) -> tuple[Table, ...]:
         ranking = self.ranking if self.ranking in self.names else self.names[-1]
-        ranking = "linear" if "linear" in self.names else ranking
+        ranking = "share" if "share" in self.names else ranking
         strings = self.vocabulary.strings
         return tuple(
             _table(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 _SINGLE = ("row", "id", "status", "error", "prediction", "target", "output", "ranking", "notes")
-_SHOWN = ("value", "importance", "linear", "removal")
+_SHOWN = ("value", "importance", "share", "removal")
 """The scores a summary looks at, where there are any; else the attribution."""
 
 
@@ -84,7 +84,8 @@ def _names(system: Any, files: Sequence[str]) -> tuple[str, ...]:
     for file in files:
         with system.open(file, "rb") as opened:
             footer = _open(opened, file).metadata
-            names = tuple(name for name in _SHOWN if _filled(footer, schema.SCORES[name]))
+            there = footer.schema.to_arrow_schema().names
+            names = tuple(name for name in _SHOWN if _filled(footer, _stored(schema.SCORES[name], there)))
             if names or _filled(footer, schema.ATTRIBUTION):
                 return names or (schema.ATTRIBUTION,)
     return (schema.ATTRIBUTION,)
@@ -123,8 +124,10 @@ def read(source: Source, batch: int) -> Iterator[Rows]:
             part = _open(opened, file)
             run = _same_run(part.metadata.metadata, file, run)
             try:
-                for rows in part.iter_batches(batch_size=batch, columns=wanted):
-                    yield _rows(rows, source.names, file)
+                stored = {_stored(name, part.schema_arrow.names): name for name in wanted}
+                for rows in part.iter_batches(batch_size=batch, columns=list(stored)):
+                    today = [stored[name] for name in rows.schema.names]
+                    yield _rows(type(rows).from_arrays(rows.columns, names=today), source.names, file)
             except (lib.ArrowInvalid, OSError) as error:
                 raise InputError(f"{file!r} cannot be read: {error}") from error
 
@@ -207,6 +210,12 @@ def _lengths(lists: Any) -> IntArray:
 
 def _column(score: str) -> str:
     return schema.SCORES.get(score, score)
+
+
+def _stored(column: str, there: Sequence[str]) -> str:
+    """What a column is called in a file: a name of before, where the file is of before."""
+    before = schema.BEFORE.get(column)
+    return before if before in there and column not in there else column
 
 
 def _parquet() -> tuple[Any, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from slalom.explanation import Scores
 from slalom.files import plain
 from slalom.tokens import FloatArray, IntArray
 
@@ -41,6 +42,10 @@ class Table:
     """Share of the documents with the rarer sign, where that sign is clear."""
     hidden: int = 0
     """Types that occur in too few documents to be shown."""
+
+    def __post_init__(self) -> None:
+        for name in ("scores", "stderr", "between"):
+            object.__setattr__(self, name, Scores(getattr(self, name)))
 
     def __len__(self) -> int:
         return len(self.tokens)

@@ -48,7 +48,6 @@ class _Word:
     """A word of the text: its tokens and those of its copies."""
 
     name: str
-    score: float
     copies: tuple[int, ...]
 
     @property
@@ -56,34 +55,34 @@ class _Word:
         return Piece(self.name, quoted=True)
 
 
-def _words(tokens: Tokens, scores: FloatArray) -> list[_Word]:
-    """Every word with the sum of its tokens' scores, in the order of the text."""
-    numbers, places = np.unique(tokens.words, return_inverse=True)
-    groups = [np.flatnonzero(places == i).tolist() for i in range(len(numbers))]
-    names = [_name(tokens, group) for group in groups]
-    keys = [
-        (name.casefold(), int(tokens.segments[group[0]])) for name, group in zip(names, groups, strict=True)
-    ]
-    copies: dict[tuple[str, int], list[int]] = {}
-    for key, group in zip(keys, groups, strict=True):
-        copies.setdefault(key, []).extend(group)
-    sides = {key[0]: len({other for name, other in copies if name == key[0]}) for key in copies}
-    return [
-        _Word(
-            name + (f" ({_SIDES[key[1]]} text)" if sides[key[0]] > 1 else ""),
-            float(scores[group].sum()),
-            tuple(copies[key]),
-        )
-        for name, key, group in zip(names, keys, groups, strict=True)
-    ]
+class _Words:
+    """The words of a text: neighbouring tokens of one word go together."""
+
+    def __init__(self, tokens: Tokens):
+        self.tokens = tokens
+        change = (np.diff(tokens.words) != 0) | (np.diff(tokens.segments) != 0)
+        self.starts = np.r_[0, np.flatnonzero(change) + 1]
+        self.ends = np.r_[self.starts[1:], len(tokens)]
+        spans = np.stack([tokens.spans[self.starts, 0], tokens.spans[self.ends - 1, 1]], axis=1)
+        self.texts = [tokens.text[low:high].casefold() for low, high in spans.tolist()]
+
+    def scores(self, scores: FloatArray) -> FloatArray:
+        """The sum over the tokens of each word."""
+        return np.add.reduceat(scores, self.starts)
+
+    def word(self, i: int) -> _Word:
+        """A word with all its copies in the same text of a pair."""
+        tokens, start, end = self.tokens, self.starts[i], self.ends[i]
+        low, high = int(tokens.spans[start, 0]), int(tokens.spans[end - 1, 1])
+        same = [j for j, text in enumerate(self.texts) if text == self.texts[i]] if self.texts[i] else [i]
+        sides = tokens.segments[self.starts[same]]
+        own = [j for j, side in zip(same, sides, strict=True) if side == tokens.segments[start]]
+        name = label(tokens.text[low:high] or "".join(tokens.strings[start:end]))
+        which = "" if len(own) == len(same) else f" ({_SIDES[tokens.segments[start]]} text)"
+        return _Word(name + which, tuple(p for j in own for p in range(self.starts[j], self.ends[j])))
 
 
 _SIDES = ("first", "second")
-
-
-def _name(tokens: Tokens, group: list[int]) -> str:
-    low, high = int(tokens.spans[group, 0].min()), int(tokens.spans[group, 1].max())
-    return label(tokens.text[low:high] or "".join(tokens.strings[i] for i in group))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,15 +126,20 @@ class _Answer:
 
     @cached_property
     def strong(self) -> list[_Word]:
-        """The strongest words on the side of what the model says; of scores without a sign, of all."""
-        signed = self.e.signed()
-        words = _words(self.e.tokens, np.nan_to_num(self.e.score()))
-        sizes = [self.side * word.score if signed else abs(word.score) for word in words]
-        order = np.argsort(-np.array(sizes), kind="stable").tolist()
-        found = [words[i] for i in order if sizes[i] > 0 and sizes[i] >= _SHARE * sizes[order[0]]]
+        """The strongest words on the side of what the model says, one more than are named.
+
+        Where the score has no sign, the strongest of all.
+        """
+        words = _Words(self.e.tokens)
+        scores = words.scores(np.nan_to_num(self.e.score()))
+        sizes = self.side * scores if self.e.signed() else np.abs(scores)
         distinct: dict[str, _Word] = {}
-        for word in found:
-            distinct.setdefault(word.name.casefold(), word)
+        for i in np.argsort(-sizes, kind="stable").tolist():
+            if sizes[i] <= 0 or sizes[i] < _SHARE * sizes.max() or len(distinct) > _MOST:
+                break
+            if words.texts[i] not in distinct or not words.texts[i]:
+                word = words.word(i)
+                distinct.setdefault(word.name.casefold(), word)
         return list(distinct.values())
 
     @property

@@ -74,7 +74,7 @@ def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
     scales = {name: sentences.scale_of(explanation, name) for name in names}
     decimals = {name: scale.places + max(-scale.power, 0) for name, scale in scales.items()}
     said = sentences.verdict(explanation)
-    added = "linear" if "linear" in explanation.scores else explanation.ranking
+    added = "share" if "share" in explanation.scores else explanation.ranking
     scores = {name: _rounded(explanation.scores[name][units], decimals[name] + _SPARE) for name in names}
     # What is added up in the page is not rounded.
     exact = [added, "removal"] if explanation.measured else [added]

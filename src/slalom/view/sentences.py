@@ -18,14 +18,14 @@ _LEAST: dict[Level, float] = {"good": 0.9, "fair": 0.7, "rough": 0.4, "poor": -m
 """The least held-out R² of each verdict. docs/reading.md explains them."""
 
 _GUIDES = {
-    "good": "the scores predict what the model says about parts of the text",
-    "fair": "a good guide to the model",
+    "good": "a faithful guide",
+    "fair": "a good guide",
     "rough": "a rough guide",
     "poor": "the scores do not describe the model on this text",
 }
 _BETWEEN = {"good": "a faithful", "fair": "a good", "rough": "a rough", "poor": "a misleading"}
 _ADVICE = {
-    "good": "trust them",
+    "good": "trust the scores",
     "fair": "trust the large scores, not the order of the small ones",
     "rough": "trust the strongest tokens only",
     "poor": "do not rely on the scores",
@@ -42,7 +42,7 @@ _BADGES: dict[Level, str] = {
 MEANINGS = {
     "value": "what the token says on its own",
     "importance": "how much the token counts among the others",
-    "linear": "the token's share of the output",
+    "share": "the token's part of the output; the parts add up",
     "removal": "what the output loses when this token is left out, as the surrogate has it",
     "shapley": "the token's Shapley value in the surrogate",
 }
@@ -54,7 +54,7 @@ NO_SIDE = "does not say for or against what"
 _MEASURED = "what the output loses when this token is left out, measured on the model"
 
 BETTER = 0.02
-"""A linear surrogate is said to do better only where its R² is ahead by more than this."""
+"""An additive explanation is said to do better only where its R² is ahead by more than this."""
 
 
 def meaning(explanation: Explanation, name: str) -> str:
@@ -82,16 +82,27 @@ def verdict(explanation: Explanation) -> Verdict:
             "unknown", f"The method {visible(explanation.method)!r} does not measure how far its scores hold."
         )
     if not math.isfinite(r2):
-        return Verdict("unknown", "Held-out R² could not be measured: too few queries were held out.")
+        return Verdict(
+            "unknown", "How far the scores hold could not be measured: too few queries were held out."
+        )
     level = _level(r2)
     low, high = _interval(explanation)
     lowest, highest = _level(low), _level(high)
     between = "" if lowest == highest else f"between {_BETWEEN[lowest]} and {_BETWEEN[highest]} guide"
-    sentence = (
-        f"Held-out R² {_two(r2)}{_beside(explanation)}: {between or _GUIDES[level]}; {_ADVICE[lowest]}."
-    )
-    more = " A linear surrogate fits better here." if _linear(explanation) > r2 + BETTER else ""
-    return Verdict(level, f"{sentence}{more}{_removals(explanation)}", between, lowest != "poor")
+    more = " An additive explanation does better here." if _linear(explanation) > r2 + BETTER else ""
+    guide = _upper(between or _GUIDES[level])
+    sentence = f"{_predicts(explanation)}. {guide}: {_ADVICE[lowest]}.{more}{_removals(explanation)}"
+    return Verdict(level, sentence, between, lowest != "poor")
+
+
+def _predicts(explanation: Explanation) -> str:
+    """How much of the model's answers is predicted, with its interval, and by an additive explanation."""
+    low, high = _interval(explanation)
+    linear = _linear(explanation)
+    much = f"{_hundredths(explanation.fidelity['r2'])} %"
+    much += f" ({_hundredths(low)} to {_hundredths(high)})" if low < high else ""
+    beside = f"; an additive explanation {_hundredths(linear)} %" if math.isfinite(linear) else ""
+    return f"Predicts {much} of what the model does on unseen variants of the text{beside}"
 
 
 def _interval(explanation: Explanation) -> tuple[float, float]:
@@ -105,27 +116,22 @@ def _linear(explanation: Explanation) -> float:
     return explanation.fidelity.get("linear_r2", math.nan)
 
 
-def _beside(explanation: Explanation) -> str:
-    """What stands behind the R²: its interval, and what an additive surrogate of the same queries reaches."""
-    low, high = _interval(explanation)
-    linear = _linear(explanation)
-    parts = [f"95 %: {_two(low)} to {_two(high)}"] if low < high else []
-    parts += [f"linear surrogate {_two(linear)}"] if math.isfinite(linear) else []
-    return f" ({'; '.join(parts)})" if parts else ""
-
-
 def _level(r2: float) -> Level:
     return next(level for level, least in _LEAST.items() if r2 >= least)
 
 
-def _two(r2: float) -> str:
-    """Two decimals, rounded down: what is shown lies in the band that is named."""
-    return f"{math.floor(round(100 * r2, 6)) / 100:.2f}"
+def _hundredths(r2: float) -> str:
+    """An R² in percent, rounded down, so that it lies in the band that is named; less than nothing is 0."""
+    return str(max(math.floor(round(100 * r2, 6)), 0))
+
+
+def _upper(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def badge(said: Verdict) -> str:
     """A verdict in a few words."""
-    return f"{said.between[:1].upper()}{said.between[1:]}" or _BADGES[said.level]
+    return _upper(said.between) or _BADGES[said.level]
 
 
 def _removals(explanation: Explanation) -> str:
@@ -157,7 +163,7 @@ def stopped(explanation: Explanation) -> str | None:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}".rstrip(".") + "."
+    return _upper(text).rstrip(".") + "."
 
 
 def prediction(explanation: Explanation, most: int = 5) -> list[tuple[str, float]]:

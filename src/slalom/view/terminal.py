@@ -18,8 +18,8 @@ from slalom.view.text import label, run_score, runs, strength, visible
 
 TOP = 15
 """Tokens in the table unless all are asked for."""
-_BAR = 6
-"""Cells on each side of zero."""
+_NARROW = 40
+"""Columns of a terminal below which bars are short."""
 _TOKEN = 24
 """Cells of the longest token that is shown in full."""
 _INK = {1: "blue", -1: "dark_orange3", 0: "medium_purple3"}
@@ -110,7 +110,7 @@ def _table(explanation: Explanation, console: Console, every_token: bool) -> Tab
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("#", justify="right", style="dim", no_wrap=True)
     table.add_column("token", overflow="ellipsis", no_wrap=True, min_width=6, max_width=_TOKEN)
-    table.add_column("", no_wrap=True, min_width=2 * _BAR + 1)
+    table.add_column("", no_wrap=True, min_width=2 * _half(console.width) + 1)
     names = _fitting(explanation, console.width)
     for name in names:
         table.add_column(_heading(explanation, name), justify="right", no_wrap=True)
@@ -124,6 +124,11 @@ def _table(explanation: Explanation, console: Console, every_token: bool) -> Tab
     return table
 
 
+def _half(width: int) -> int:
+    """Cells of a bar on each side of zero."""
+    return 6 if width >= _NARROW else 3
+
+
 def _heading(explanation: Explanation, name: str) -> Text:
     mark = "*" if name == "removal" and explanation.measured else ""
     return Text(f"{visible(name)}{mark}{sentences.scale_of(explanation, name).factor}")
@@ -132,7 +137,7 @@ def _heading(explanation: Explanation, name: str) -> Text:
 def _fitting(explanation: Explanation, width: int) -> list[str]:
     """As many scores as fit, the one to rank by always."""
     widest = max((cell_len(label(token)) for token in explanation.tokens.strings), default=0)
-    room = width - len(str(len(explanation))) - max(min(widest, _TOKEN), 6) - 2 * _BAR - 4
+    room = width - len(str(len(explanation))) - max(min(widest, _TOKEN), 6) - 2 * _half(width) - 4
     used, fit = 0, []
     for name in sentences.columns(explanation):
         used += (
@@ -160,11 +165,12 @@ def _cells(explanation: Explanation, name: str) -> list[Text]:
 
 def _bar(share: float, side: int, console: Console) -> Text:
     """A bar to the right of zero for a positive share, to the left for a negative one."""
-    halves = round(abs(share) * 2 * _BAR)
+    half_width = _half(console.width)
+    halves = round(abs(share) * 2 * half_width)
     ascii_only = console.options.ascii_only
     full = ("#" if ascii_only else "█") * (halves // 2)
     half = ("" if ascii_only else ("▌" if share > 0 else "▐")) * (halves % 2)
     left, right = (f"{half}{full}", "") if share < 0 else ("", f"{full}{half}")
     axis = "|" if ascii_only else "│"
-    bar = Text().append(f"{left:>{_BAR}}", style=_INK[-1]).append(axis, style="dim")
-    return bar.append(f"{right:<{_BAR}}", style=_INK[side if side == 0 else 1])
+    bar = Text().append(f"{left:>{half_width}}", style=_INK[-1]).append(axis, style="dim")
+    return bar.append(f"{right:<{half_width}}", style=_INK[side if side == 0 else 1])
