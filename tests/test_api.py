@@ -223,7 +223,7 @@ def test_one_call(explainer: Explainer):
         ({"explain": "third"}, "explain must be 'both', 'first' or 'second'"),
         ({"explain": "first"}, "needs a pair"),
         ({"every_class": "yes"}, "every_class must be True or False"),
-        ({"progress": 7}, "progress must be a function"),
+        ({"progress": 7}, "progress must be True, False or a function"),
         ({"scael": 2}, "the method 'leave_one_out' has no option 'scael'; its options are: scale"),
         ({"method": "magic"}, r"there is no method 'magic'; choose one of: .*leave_one_out"),
         ({"method": "_helper"}, "there is no method '_helper'"),

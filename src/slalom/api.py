@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -13,7 +13,7 @@ from typing import Any, Literal, overload
 from slalom.checks import Budget, Seed, declared
 from slalom.errors import InputError
 from slalom.explainers import check_options, load, options, together
-from slalom.explanation import Cost, Explanation
+from slalom.explanation import Cost, Explanation, Explanations
 from slalom.models import BatchTokens, Output, Tolerance, open_model
 from slalom.models.ask import Ask
 from slalom.models.engines import EngineName
@@ -21,11 +21,12 @@ from slalom.models.protocol import Model, Text
 from slalom.models.target import choose_target, probabilities
 from slalom.models.texts import check_text
 from slalom.models.together import together as side_by_side
+from slalom.progress import Finished, Progress, following
 from slalom.tokens import Tokens
 
 Granularity = Literal["positions", "types", "words"]
 Side = Literal["both", "first", "second"]
-Progress = Callable[[int], None]
+Target = str | int | None
 
 _AT_ONCE = 16
 """Texts of a list whose queries share batches; more fill batches no better and hold more memory."""
@@ -66,15 +67,18 @@ class Explainer:
             engine_tolerance=engine_tolerance,
         )
 
+    def __repr__(self) -> str:
+        labels = ", ".join(self.labels[:5]) + (" …" if len(self.labels) > 5 else "")
+        return f"<Explainer of {self.model.name!r}: {labels or 'labels are known from the first text on'}>"
+
     @property
     def labels(self) -> tuple[str, ...]:
         return self.model.labels
 
-    def predict(self, text: Text | list[Text]) -> dict[str, float] | list[dict[str, float]]:
+    def predict(self, text: Text | Iterable[Text]) -> dict[str, float] | list[dict[str, float]]:
         """The model's probability of every label, for a text or for each text of a list."""
-        if isinstance(text, list):
-            return [self._predict(one) for one in _each(text)]
-        return self._predict(text)
+        texts = several(text)
+        return self._predict(text) if texts is None else [self._predict(one) for one in _each(texts)]  # type: ignore[arg-type]
 
     def _predict(self, text: Text) -> dict[str, float]:
         check_text(text, "both")
@@ -86,41 +90,50 @@ class Explainer:
     def __call__(self, text: Text, **call: Any) -> Explanation: ...
 
     @overload
-    def __call__(self, text: list[Text] | list[str], **call: Any) -> list[Explanation]: ...
+    def __call__(self, text: Iterable[Text], **call: Any) -> Explanations: ...
 
     def __call__(
         self,
-        text: Text | list[Text] | list[str],
+        text: Text | Iterable[Text],
         *,
-        target: str | int | None = None,
+        target: Target | Iterable[Target] = None,
         method: str = "slalom",
         budget: Budget = "auto",
         seed: Seed = 0,
         granularity: Granularity = "positions",
         every_class: bool = False,
         explain: Side = "both",
-        progress: Progress | None = None,
+        progress: Progress | bool | None = None,
         **options: Any,
-    ) -> Explanation | list[Explanation]:
+    ) -> Explanation | Explanations:
         """Explain a text, a pair of texts (a tuple), or each text of a list.
 
-        target: label name or index; by default the label that the model predicts.
+        A list can also be a pandas or polars Series, an array, a column of a data set.
+
+        target: label name or index, for a list also one for each text; by default the predicted label.
         method: a name from `slalom methods`; `options` are that method's own.
         budget: how many queries the method may ask, or "auto" to stop when the scores are good enough.
         granularity: one score for each position, for each token type, or for each word.
         every_class: explain the other labels too, from the same queries (`.of(label)`).
         explain: which side of a pair; the other side then stays as it is.
-        progress: called with the number of queries asked so far about the current text, also in between;
-        what it raises ends the work.
+        progress: True for a bar; or a function that is called with the number of queries asked so far about
+        the current text, also in between; what it raises ends the work.
         """
-        order = Order(target, method, budget, seed, granularity, every_class, explain, progress, options)
-        if isinstance(text, list):
-            return _explain_all(self.model, _each(text, explain), order)
-        return _explain(self.model, text, order)
+        if not (progress is None or isinstance(progress, bool) or callable(progress)):
+            raise InputError(f"progress must be True, False or a function; got {progress!r:.60}")
+        texts, targets = several(text), several(target)
+        with following(progress, 1 if texts is None else len(texts)) as (report, finished):
+            first = None if texts is not None and targets is not None else target
+            order = Order(first, method, budget, seed, granularity, every_class, explain, report, options)  # type: ignore[arg-type]
+            if texts is None:
+                return _explain(self.model, text, order)  # type: ignore[arg-type]
+            return _explain_all(
+                self.model, _each(texts, explain), _orders(order, targets, len(texts)), finished
+            )
 
 
 def explain(
-    text: Text | list[Text] | list[str],
+    text: Text | Iterable[Text],
     model: Any = None,
     tokenizer: Any = None,
     *,
@@ -185,13 +198,42 @@ class Order:
         return {"budget": self.budget, "seed": self.seed, **kind, **self.options}
 
 
-def _explain_all(model: Model, texts: list[Text], order: Order) -> list[Explanation]:
-    if not together(order.method):
-        return [_explain(model, text, order) for text in texts]
-    found: list[Explanation] = []
-    for start in range(0, len(texts), _AT_ONCE):
-        jobs = [partial(_explain, text=text, order=order) for text in texts[start : start + _AT_ONCE]]
-        found += side_by_side(model, jobs)
+def several(given: Any) -> list[Any] | None:
+    """The entries of a list, a Series, an array or a column; None for a single text, and for a pair."""
+    if isinstance(given, (str, bytes, tuple, Mapping)):
+        return None
+    if isinstance(given, list):
+        return given
+    for name in ("to_list", "tolist"):
+        if callable(getattr(given, name, None)):
+            entries = getattr(given, name)()
+            return entries if isinstance(entries, list) else None
+    return list(given) if isinstance(given, Iterable) else None
+
+
+def _orders(order: Order, targets: list[Target] | None, count: int) -> list[Order]:
+    """The same for every text, but for its target."""
+    if targets is None:
+        return [order] * count
+    if len(targets) != count:
+        raise InputError(
+            f"there are {count} texts, but {len(targets)} targets; give one for each, or one for all"
+        )
+    return [replace(order, target=target) for target in targets]
+
+
+def _explain_all(model: Model, texts: list[Text], orders: list[Order], finished: Finished) -> Explanations:
+    def one(model: Model, text: Text, order: Order) -> Explanation:
+        explanation = _explain(model, text, order)
+        finished()
+        return explanation
+
+    if not orders or not together(orders[0].method):
+        return Explanations(one(model, text, order) for text, order in zip(texts, orders, strict=True))
+    jobs = [partial(one, text=text, order=order) for text, order in zip(texts, orders, strict=True)]
+    found = Explanations()
+    for start in range(0, len(jobs), _AT_ONCE):
+        found += side_by_side(model, jobs[start : start + _AT_ONCE])
     return found
 
 

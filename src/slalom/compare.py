@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import rankdata
@@ -16,8 +17,66 @@ from slalom.explanation import Explanation
 from slalom.models.protocol import Text
 from slalom.tokens import FloatArray
 
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
+
 Comparison = Mapping[str, Explanation | str]
 """By method: its explanation, or why there is none."""
+
+
+class Compared(dict[str, Explanation | str]):
+    """What `compare` gives: explanations by method, or why there is none. It shows itself."""
+
+    def __repr__(self) -> str:
+        done, not_run = list(explained(self)), list(skipped(self))
+        return f"<Comparison of {', '.join(done)}{'; not run: ' if not_run else ''}{', '.join(not_run)}>"
+
+    def _repr_html_(self) -> str:
+        from slalom.view import compare as view
+
+        return view.fragment(self)
+
+    def show(self, *, signed: bool = False) -> None:
+        """Show the methods side by side here, in a notebook or in a terminal."""
+        from slalom.view import compare as view
+        from slalom.view import shown
+
+        shown.display(self, lambda console: view.show(self, console, signed=signed))
+
+    def to_html(self, path: str | os.PathLike[str] | None = None, *, signed: bool = False) -> str:
+        """The same as one page that needs nothing but itself; written to `path` where one is given."""
+        from slalom.view import compare as view
+        from slalom.view import shown
+
+        return shown.written(view.render(self, signed=signed), path)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row for each token, one column for each method: the score it ranks by."""
+        found = explained(self)
+        frame = next(iter(found.values())).to_frame()[["token", "start", "end"]]
+        return frame.assign(**{name: one.score() for name, one in found.items()})
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document that `slalom compare --json` prints."""
+        found = explained(self)
+        return {
+            "format": "slalom-comparison",
+            "version": 1,
+            "methods": {name: explanation.to_dict() for name, explanation in found.items()},
+            "not_run": skipped(self),
+            "correlations": {
+                "order": list(found),
+                "size": correlations(self) if found else [],
+                "signed": correlations(self, signed=True) if found else [],
+            },
+        }
+
+    def plot(self, *, signed: bool = False, ax: Axes | None = None) -> Axes:
+        """The rank correlations between the methods, as a matplotlib picture."""
+        from slalom.view import plot
+
+        return plot.compare(self, signed=signed, ax=ax)
 
 
 def compare(
@@ -28,7 +87,7 @@ def compare(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     data: Any = None,
     **call: Any,
-) -> dict[str, Explanation | str]:
+) -> Compared:
     """Explain one text by several methods (by default all): explanations by name, or the reason for none.
 
     call: what an `Explainer` takes when it is called (target, budget, seed, granularity …), the same for all.
@@ -37,7 +96,7 @@ def compare(
     """
     chosen = order(names()) if methods is None else list(dict.fromkeys(methods))
     own = _options(chosen, options or {}, data)
-    found: dict[str, Explanation | str] = {}
+    found = Compared()
     with warnings.catch_warnings():
         for name in chosen:
             try:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from slalom.tokens import FloatArray, Tokens, frozen
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
 
 FORMAT = "slalom-explanation"
 VERSION = 1
@@ -108,7 +109,7 @@ class _Fidelity(dict[str, float]):
         raise KeyError(name)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """What one method says about one text and one label. Scores are aligned with the tokens in their order.
 
@@ -139,7 +140,7 @@ class Explanation:
     """What a reader should know, in sentences."""
     unsigned: tuple[str, ...] = ()
     """The scores that say how much a token matters, and neither for nor against what."""
-    classes: Mapping[str, Explanation] = field(default_factory=dict, repr=False)
+    classes: Mapping[str, Explanation] = field(default_factory=dict)
     """The explanations of the other labels, where they were asked for."""
 
     def __post_init__(self) -> None:
@@ -301,16 +302,104 @@ class Explanation:
         except InputError as error:
             raise InputError(f"{source}: {error}") from error
 
-    def _repr_html_(self) -> str:
-        # The one import that goes up: notebooks look for this method on the object itself.
-        from slalom.view.html import fragment
+    # What follows looks up to the views, and only when it is called: a result shows itself.
 
-        return fragment(self)
+    def __repr__(self) -> str:
+        from slalom.view import shown
+
+        return shown.line(self)
+
+    def __str__(self) -> str:
+        """The answer in a sentence, the prediction, the five strongest tokens, how far to trust them."""
+        from slalom.view import shown
+
+        return shown.lines(self)
+
+    def _repr_html_(self) -> str:
+        from slalom.view import shown
+
+        return shown.fragment(self)
+
+    def show(self, *, every_token: bool = False) -> None:
+        """Show the explanation here: a live page in a notebook, text and table in a terminal."""
+        from slalom.view import shown
+
+        shown.show(self, every_token)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The report as one page that needs nothing but itself; written to `path` where one is given."""
+        from slalom.view import shown
+
+        return shown.page(self, path)
+
+    def plot(self, kind: Literal["bar", "plane", "waterfall", "text"] = "bar", **options: Any) -> Axes:
+        """A matplotlib picture, on new axes or on `ax`.
+
+        "bar": the strongest tokens; "plane": value and importance of every token type; "waterfall": how the
+        scores add up to the output; "text": the coloured text. `options` are those of `slalom.view.plot`.
+        """
+        from slalom.view import shown
+
+        return shown.picture(self, kind, options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         given = {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in given.items()}
         return partial(Explanation, **given), ()
+
+
+class Explanations(list[Explanation]):
+    """Explanations of several texts: a list that shows itself."""
+
+    @overload
+    def __getitem__(self, place: SupportsIndex) -> Explanation: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Explanations: ...
+
+    def __getitem__(self, place: SupportsIndex | slice) -> Explanation | Explanations:
+        found = super().__getitem__(place)
+        return Explanations(found) if isinstance(found, list) else found
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} explanations; print them, or .show() them>"
+
+    def __str__(self) -> str:
+        """A line for each: the beginning of its text, and the answer."""
+        from slalom.view import shown
+
+        return shown.several_lines(self)
+
+    def _repr_html_(self) -> str:
+        from slalom.view import shown
+
+        return shown.several_fragment(self)
+
+    def show(self) -> None:
+        """Show them here: a page in a notebook, a line for each in a terminal."""
+        from slalom.view import shown
+
+        shown.show_several(self)
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """One page with all answers, each of which opens to its explanation."""
+        from slalom.view import shown
+
+        return shown.several_page(self, path)
+
+    def to_frame(self) -> pandas.DataFrame:
+        """One row for each token of each text; the column `document` counts the texts."""
+        frames = [one.to_frame().assign(document=place) for place, one in enumerate(self)]
+        if not frames:
+            raise InputError("there are no explanations to make a frame of")
+        import pandas
+
+        frame = pandas.concat(frames, ignore_index=True)
+        return frame[["document", *(name for name in frame.columns if name != "document")]]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """The document of each."""
+        return [one.to_dict() for one in self]
 
 
 def _check_finite(explanation: Explanation) -> None:

@@ -160,7 +160,7 @@ def test_the_bundled_model(bundled: Explainer, effort: str, granularity: str):
     assert np.isfinite(numbers(found)).all()
     for name, errors in found.stderr.items():
         assert (errors >= 0).all(), name
-    for name in ("value", "importance", "linear"):
+    for name in ("value", "importance", "share"):
         assert (found.stderr[name] > 0).all()
     strings = found.tokens.strings
     assert found.share[strings.index("great")] > 0 > found.share[strings.index("awful")]

@@ -210,7 +210,7 @@ def test_every_class_can_be_chosen(browser: Browser, tmp_path: Path, news: Expla
 
 def test_every_score_can_be_chosen(browser: Browser, tmp_path: Path, review: Explanation):
     with opened(browser, tmp_path, review) as (page, _):
-        for name in ("value", "importance", "removal", "shapley", "linear"):
+        for name in ("value", "importance", "removal", "shapley", "share"):
             page.get_by_label(name, exact=True).check(force=True)
             scores = review.score(name)
             top = int(np.argmax(scores if name == "importance" else np.abs(scores)))

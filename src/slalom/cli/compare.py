@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,7 @@ from slalom.cli.output import check_json, check_paths
 from slalom.cli.run import guarded, progress, say, still_libraries
 
 if TYPE_CHECKING:
-    from slalom.compare import Comparison
+    from slalom.compare import Compared
 
 
 Methods = Annotated[
@@ -99,32 +99,15 @@ def compare(
         _deliver(comparison, json, html, signed, quiet)
 
 
-def _deliver(comparison: Comparison, json: bool, html: Path | None, signed: bool, quiet: bool) -> None:
+def _deliver(comparison: Compared, json: bool, html: Path | None, signed: bool, quiet: bool) -> None:
     from slalom.files import to_json, write_text
     from slalom.view.compare import render, show
 
     if html is not None:
         write_text(html, render(comparison, signed=signed))
     if json:
-        typer.echo(to_json(_document(comparison)))
+        typer.echo(to_json(comparison.to_dict()))
     else:
         show(comparison, signed=signed)
     if html is not None and not quiet:
         say(f"wrote {html}")
-
-
-def _document(comparison: Comparison) -> dict[str, Any]:
-    from slalom.compare import correlations, explained, skipped
-
-    found = explained(comparison)
-    return {
-        "format": "slalom-comparison",
-        "version": 1,
-        "methods": {name: explanation.to_dict() for name, explanation in found.items()},
-        "not_run": skipped(comparison),
-        "correlations": {
-            "order": list(found),
-            "size": correlations(comparison) if found else [],
-            "signed": correlations(comparison, signed=True) if found else [],
-        },
-    }

@@ -199,6 +199,12 @@ def render(comparison: Comparison, *, signed: bool = False) -> str:
     )
 
 
+def fragment(comparison: Comparison, *, signed: bool = False) -> str:
+    """The same without the page around it, for notebooks; its styles touch nothing outside."""
+    style = f"<style>{FRAGMENT}{COMPARISON}</style>"
+    return f'<div class="slalom-explanation">{style}{_page(comparison, signed)}</div>'
+
+
 def _page(comparison: Comparison, signed: bool) -> str:
     found = explained(comparison)
     parts = [_reasons(comparison)]

@@ -17,7 +17,7 @@ from slalom.files import plain
 from slalom.view import data, sentences
 from slalom.view.answer import pieces
 from slalom.view.sentences import NO_SIDE
-from slalom.view.style import FRAGMENT, PAGE, SCRIPT, policy, shade, side
+from slalom.view.style import FRAGMENT, PAGE, SCRIPT, SEVERAL, policy, shade, side
 from slalom.view.text import Run, label, run_score, runs, strength, visible
 
 TOP = 15
@@ -28,6 +28,11 @@ _LEAST = 20
 """Tokens that can be touched even where the text alone is longer than the limit."""
 _STRONGEST = 5
 """Tokens named for each of the other classes, until the script takes over."""
+
+LIVE = 50
+"""Of many explanations, those that open to the whole; of the others there is the answer."""
+_SHOWN = 200
+"""Characters of a text that stand above its answer."""
 
 
 def render(explanation: Explanation) -> str:
@@ -63,6 +68,33 @@ def fragment(explanation: Explanation, *, assets: bool = True) -> str:
     style = f"<style>{FRAGMENT}</style>" if assets else ""
     script = f"<script>{SCRIPT}</script>" if assets else ""
     return f'<div class="slalom-explanation">{style}{inside}{script}</div>'
+
+
+def several(explanations: Sequence[Explanation]) -> str:
+    """Many explanations as one fragment: the answers below each other, each opens to its explanation."""
+    inside = "".join(_folded(one, live=place < LIVE) for place, one in enumerate(explanations))
+    script = f"<script>{SCRIPT}</script>" if explanations else ""
+    return f'<div class="slalom-explanations"><style>{FRAGMENT}{SEVERAL}</style>{inside}{script}</div>'
+
+
+def _folded(explanation: Explanation, live: bool) -> str:
+    text = escape(visible(explanation.text[:_SHOWN])) + ("…" if len(explanation.text) > _SHOWN else "")
+    head = f'<summary><span dir="auto">{text}</span> <b>{first(explanation)}</b></summary>'
+    return f"<details>{head}{fragment(explanation, assets=False) if live else ''}</details>"
+
+
+def render_several(explanations: Sequence[Explanation]) -> str:
+    """The same as a whole page."""
+    style = f"{FRAGMENT}{SEVERAL}"
+    count = f"{len(explanations)} explanation{'s' * (len(explanations) != 1)}"
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy((PAGE, style), (SCRIPT,)))}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{count}</title>\n<style>{PAGE}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>slalom <span>{count}</span></h1>\n{several(explanations)}\n</main>\n</body>\n</html>\n"
+    )
 
 
 def _bytes(*texts: str) -> int:

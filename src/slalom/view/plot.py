@@ -74,6 +74,40 @@ def bar(explanation: Explanation, *, score: str | None = None, top: int = 15, ax
     return ax
 
 
+def waterfall(
+    explanation: Explanation, *, score: str | None = None, top: int = 10, ax: Axes | None = None
+) -> Axes:
+    """How the scores of the tokens add up to the output: the strongest one by one, the others together.
+
+    It starts at what is not shared out among the tokens (of SLALOM, the background).
+    """
+    name = explanation.ranking if score is None else score
+    if top < 1:
+        raise InputError(f"top must be at least 1; got {top}")
+    if not explanation.signed(name):
+        raise InputError(f"a waterfall adds scores up, but {name!r} {NO_SIDE}; use kind='bar'")
+    scores = np.nan_to_num(explanation.score(name))
+    order = np.argsort(-np.abs(scores), kind="stable")[:top]
+    steps = [(_plain(explanation.tokens.strings[i]), float(scores[i])) for i in order]
+    if len(order) < len(scores):
+        others = float(scores.sum() - scores[order].sum())
+        steps.append((f"{len(scores) - len(order)} other tokens", others))
+    start = explanation.output - float(scores.sum())
+    ends = start + np.cumsum([step for _, step in steps])
+    ax = _axes(ax)
+    places = np.arange(len(steps))
+    colours = [_ink(explanation, name, step) for _, step in steps]
+    ax.barh(places, [step for _, step in steps], left=[start, *ends[:-1]], color=colours)
+    ax.vlines(ends[:-1], places[:-1] - 0.4, places[1:] + 0.4, color="0.6", linewidth=0.8)
+    ax.axvline(start, color="0.7", linewidth=0.8, linestyle=":")
+    ax.axvline(explanation.output, color="0.4", linewidth=0.8)
+    ax.set_yticks(places, [step for step, _ in steps], **_TEXT)
+    ax.invert_yaxis()
+    ax.use_sticky_edges = False  # bars that end at the edge still have some air
+    ax.set_xlabel(f"{visible(name)}, added up to the score of {_plain(explanation.target)}", **_TEXT)
+    return ax
+
+
 def highlight(explanation: Explanation, *, score: str | None = None, ax: Axes | None = None) -> Axes:
     """The text, each token on a ground that follows its score: blue for the target, orange against it.
 

@@ -37,6 +37,9 @@ FRAGMENT = _tight(_read("page.css"))
 COMPARISON = _tight(_read("compare.css"))
 """Of several methods side by side, on top of `FRAGMENT`."""
 
+SEVERAL = _tight(_read("several.css"))
+"""Of many explanations below each other, on top of `FRAGMENT`."""
+
 SCRIPT = f"(()=>{{'use strict';\n{_tight_script(''.join(map(_read, _SCRIPTS)))}\n}})();"
 """What brings explanations to life; page.js tells how to embed it."""
 

@@ -1,0 +1,127 @@
+"""How objects show themselves: in a line, in a few lines, as a page or a picture, in terminal or notebook."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from slalom.errors import InputError
+from slalom.explanation import Explanation
+from slalom.files import write_text
+from slalom.view import html, sentences, terminal
+from slalom.view.answer import answer
+from slalom.view.text import label, visible
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_TOP = 5
+"""Tokens that a few lines name."""
+_BEGINNING = 30
+"""Characters of a text in the line of many."""
+
+
+def line(explanation: Explanation) -> str:
+    """What stands for an explanation in one line."""
+    return f"<Explanation of {explanation.target!r} by {visible(explanation.method)}: {answer(explanation)}>"
+
+
+def lines(explanation: Explanation) -> str:
+    """The answer, the prediction, the strongest tokens, and how far to trust them."""
+    chances = [f"{visible(name)} {sentences.percent(p)}" for name, p in sentences.prediction(explanation)]
+    notes = [f"note: {visible(note)}" for note in explanation.notes]
+    verdict = sentences.verdict(explanation).sentence
+    return "\n".join([answer(explanation), ", ".join(chances), *_strongest(explanation), verdict, *notes])
+
+
+def _strongest(explanation: Explanation) -> list[str]:
+    scale, errors = sentences.scale_of(explanation), explanation.stderr.get(explanation.ranking)
+    places = sentences.order(explanation, _TOP)
+    names = [label(explanation.tokens[i]) for i in places]
+    wide = max(map(len, names))
+    rows = [
+        f"  {name:<{wide}}  {scale.score(float(explanation.score()[i]))}"
+        for name, i in zip(names, places, strict=True)
+    ]
+    if errors is not None:
+        rows = [f"{row} {scale.error(float(errors[i]))}" for row, i in zip(rows, places, strict=True)]
+    return [f"{visible(explanation.ranking)}{scale.factor}:", *rows]
+
+
+def fragment(explanation: Explanation) -> str:
+    """The report without the page around it."""
+    return html.fragment(explanation)
+
+
+def show(explanation: Explanation, every_token: bool) -> None:
+    """In a notebook the page, else text and table."""
+    display(explanation, lambda console: terminal.show(explanation, console, every_token=every_token))
+
+
+def page(explanation: Explanation, path: str | os.PathLike[str] | None) -> str:
+    """The report, written to a file where one is named."""
+    return written(html.render(explanation), path)
+
+
+def picture(explanation: Explanation, kind: str, options: dict[str, Any]) -> Axes:
+    """A matplotlib picture by name."""
+    from slalom.view import plot
+
+    kinds: dict[str, Callable[..., Axes]] = {
+        "bar": plot.bar,
+        "plane": plot.scatter,
+        "waterfall": plot.waterfall,
+        "text": plot.highlight,
+    }
+    if kind not in kinds:
+        raise InputError(f"there is no picture {kind!r:.40}; choose one of: {', '.join(kinds)}")
+    return kinds[kind](explanation, **options)
+
+
+def several_lines(explanations: Sequence[Explanation]) -> str:
+    """A line for each: the beginning of its text, and the answer."""
+    return "\n".join(f"{_beginning(one)}  {answer(one)}" for one in explanations)
+
+
+def _beginning(explanation: Explanation) -> str:
+    text = visible(" ".join(explanation.text[: 4 * _BEGINNING].split()))
+    return f"{text:<{_BEGINNING}}" if len(text) <= _BEGINNING else f"{text[: _BEGINNING - 1]}…"
+
+
+def several_fragment(explanations: Sequence[Explanation]) -> str:
+    """All answers, each of which opens to its explanation."""
+    return html.several(explanations)
+
+
+def show_several(explanations: Sequence[Explanation]) -> None:
+    """In a notebook the page, else a line for each."""
+    display(
+        explanations,
+        lambda console: console.print(several_lines(explanations), markup=False, highlight=False),
+    )
+
+
+def several_page(explanations: Sequence[Explanation], path: str | os.PathLike[str] | None) -> str:
+    """The same as a whole page, written to a file where one is named."""
+    return written(html.render_several(explanations), path)
+
+
+def written(source: str, path: str | os.PathLike[str] | None) -> str:
+    """A page, and the file it is written to where one is named."""
+    if path is not None:
+        write_text(path, source)
+    return source
+
+
+def display(thing: Any, in_terminal: Callable[[Console], None]) -> None:
+    """Show a thing where somebody looks: a notebook asks it for its page, a terminal gets text."""
+    console = Console()
+    if not console.is_jupyter:
+        in_terminal(console)
+        return
+    from IPython.display import display as show_page  # pyright: ignore[reportMissingImports]
+
+    show_page(thing)
