@@ -74,7 +74,7 @@ def test_importances_are_set_against_sizes():
     case = planted_case(corpus=counts)
     weights = counts.weights(case.explanation.tokens, 1)
     told = replace(
-        truthful(case), scores={"value": weights, "importance": np.abs(weights), "linear": -weights}
+        truthful(case), scores={"value": weights, "importance": np.abs(weights), "share": -weights}
     )
     found = measure(replace(case, explanation=told))
     assert found["spearman_value"] == found["spearman_importance"] == pytest.approx(1.0)

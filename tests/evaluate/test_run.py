@@ -100,13 +100,11 @@ def test_each_method_pays_for_itself_and_the_judges_share_their_questions(model:
 def test_scores_of_one_explanation_are_judged_without_explaining_again(model: Counting, tmp_path: Path):
     explainer, chosen = Explainer(model), ["slalom", "slalom:score=value", "slalom:score=importance"]
     results = evaluate(explainer, documents(1), chosen, ["deletion:step=3"], tmp_path / "a")
-    assert [row.score for row in results.measurements] == ["linear", "value", "importance"]
+    assert [row.score for row in results.measurements] == ["share", "value", "importance"]
     assert len({row.seconds for row in results.spent}) == 1
     explanation = explainer(documents(1)[0].text)
     case = make_case(explainer, documents(1)[0])
-    told = [
-        load("deletion")(case, step=3, score=score)["aopc"] for score in ("linear", "value", "importance")
-    ]
+    told = [load("deletion")(case, step=3, score=score)["aopc"] for score in ("share", "value", "importance")]
     same_scores([row.value for row in results.measurements], told)
     assert explanation.cost.queries == results.spent[0].queries
 
