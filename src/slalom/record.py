@@ -55,7 +55,7 @@ def surrogate_record(surrogate: Heads | Slalom | Additive | None) -> dict[str, A
             "parts": [surrogate_record(part) for part in surrogate.parts],
             "offset": plain(surrogate.offset),
             "ceiling": None if ceiling is None else plain(ceiling),
-            "near": near and {"gap": plain(near.gap), "shift": plain(near.shift), "own": plain(near.own)},
+            "near": near and {name: plain(getattr(near, name)) for name in ("gap", "shift", "own", "gain")},
         }
     background = surrogate.background_importance
     return {
@@ -87,8 +87,9 @@ def _heads(record: Mapping[str, Any]) -> Heads:
 
 
 def _near(record: Mapping[str, Any]) -> NearText:
-    (gap,) = _finite(numbers([record["gap"]]))
-    return NearText(float(gap), _finite(numbers(record["shift"])), _finite(numbers(record["own"])))
+    gap, gain = _finite(numbers([record["gap"], record["gain"]]))
+    shift, own = _finite(numbers(record["shift"])), _finite(numbers(record["own"]))
+    return NearText(float(gap), shift, own, float(gain))
 
 
 def _slalom(record: Mapping[str, Any]) -> Slalom:

@@ -141,32 +141,34 @@ class Slalom:
 class NearText:
     """What a surrogate of all scales misses near the whole text (docs/design-study.md).
 
-    y += φ (gap + shift of the first place to go + Σ own of what is gone).
+    y becomes (1 − φ) y + φ (gap + gain y + shift of the first place to go + Σ own of what is gone).
 
     A removal moves every later token by one place. `shift[p]` is what that does where p is the first place to
     go, `own[i]` what the loss of token i does beyond the surrogate's change; φ fades with the share removed.
     """
 
     gap: float
-    """What the model says of the whole text, less what the surrogate says."""
+    """What the model says of the whole text, less `gain` times what the surrogate says."""
     shift: FloatArray
     """(n,)"""
     own: FloatArray
     """(n,)"""
+    gain: float = 1.0
+    """Of the surrogate's changes: below one where the model is more saturated than the surrogate."""
 
     @property
     def room(self) -> float:
         """So many removals beyond the first, and nothing is set right any more."""
         return max(REACH * len(self.own) - 1.0, 1.0)
 
-    def correction(self, counts: FloatArray) -> FloatArray:
-        """(N,) what to add to the predictions for copies of the text (N × n)."""
+    def correction(self, counts: FloatArray, told: FloatArray) -> FloatArray:
+        """(N,) what to add to the predictions `told` for copies of the text (N × n)."""
         gone = np.clip(1.0 - counts, 0.0, 1.0)
         removed = gone.sum(axis=1)
         fade = np.clip(1.0 - (removed - 1.0) / self.room, 0.0, 1.0)
         first = np.argmax(gone > 0, axis=1)
         moved = np.where(removed > 0, self.shift[first], 0.0)
-        return fade * (self.gap + moved + gone @ self.own)
+        return fade * (self.gap + (self.gain - 1.0) * told + moved + gone @ self.own)
 
 
 REACH = 0.5
@@ -217,7 +219,7 @@ class Heads:
         result = self.link(sum((part.predict(counts) for part in self.parts), start=np.zeros(1)))
         if self.near is not None:
             dense = counts.toarray() if isinstance(counts, sparse.csr_array) else counts
-            result = result + self.near.correction(dense)[:, None]
+            result = result + self.near.correction(dense, result[:, 0])[:, None]
         return result
 
     def alone(self) -> FloatArray:

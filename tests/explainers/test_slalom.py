@@ -227,7 +227,7 @@ def test_why_it_stopped(bundled: Explainer):
     tossed = alone(Explainer(dice)(" ".join(f"word{i}" for i in range(30)), effort="fast"))
     assert tossed.settings["stopped"].startswith("the most that effort 'fast' asks is asked")
     assert tossed.settings["order_certainty"] < 0.87
-    assert tossed.settings["design"] == {"single": 30, "short": 33}
+    assert tossed.settings["design"] == {"single": 30, "short": 110, "long": 12}
     assert tossed.fidelity["r2"] < 0.5
 
 
@@ -244,7 +244,7 @@ def test_designs_by_effort(bundled: Explainer):
     assert set(found["balanced"]) == {"single", "short", "long", "near"}
     assert set(found["faithful"]) == {"single", "short", "long", "removal"}
     short = alone(bundled(REVIEW)).settings["design"]
-    assert set(short) == {"single", "short", "removal"}
+    assert set(short) == {"single", "short", "long", "removal"}
 
 
 TRUST = {"rmse", "r2", "r2_low", "r2_high", "linear_rmse", "linear_r2", "constant_rmse", "heldout_queries"}
@@ -424,7 +424,7 @@ def test_twins_do_not_vouch_for_each_other():
     assert kept.sloped.tolist() == [1, 2]
     assert kept.slopes.tolist() == slopes.tolist()
     assert kept.sloped_last.tolist() == [0, 1, 2]
-    assert kept.slope_ends.tolist() == [2, 4]
+    assert kept.slope_sums(np.array([0, 1, 0]), 2).tolist() == [[3.0, 0.0], [4.0, 3.0]]
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from scipy import linalg, sparse
 from slalom import designs
 from slalom.errors import FitError, InputError
 from slalom.fit import exact, normal
-from slalom.fit.exact import fit, two_levels
+from slalom.fit.exact import fit
 from slalom.fit.normal import Point, Problem, Variances, curvature, objective, posterior, solve_values
 from slalom.fit.readings import output_slopes
 from slalom.fit.result import Covariance, Fit
 from slalom.fit.rows import Rows
-from slalom.perturb import Perturbations, from_keep, join
+from slalom.perturb import Perturbations, join
 from slalom.surrogate import Heads, Slalom
 
 
@@ -253,87 +253,27 @@ def test_noise_without_signal_claims_nothing():
     assert np.abs(found.surrogate.predict(fresh)).mean() < 0.6
 
 
-INVERSE = np.array([0, 1, 2, 3, 1, 4, 5, 0, 6, 1, 7])
-
-
-def _levels(
-    shift: np.ndarray, gain: np.ndarray, seed: int = 0
-) -> tuple[Slalom, sparse.csr_array, np.ndarray]:
-    """Positions that deviate from their types, and exact answers to copies of all sizes."""
-    rng = np.random.default_rng(seed)
-    s, v = rng.normal(size=8), rng.normal(size=8)
-    model = Slalom(v[INVERSE] + shift, s[INVERSE] + gain).normalised()
-    counts = designs.all_scales(11, 240, 1, 10, rng).counts()
-    return model, counts, model.predict(counts)
-
-
-def test_two_levels_give_deviations_back():
-    rng = np.random.default_rng(3)
-    model, counts, outputs = _levels(0.3 * rng.normal(size=11), 0.3 * rng.normal(size=11))
-    found = fit(counts, outputs, two_levels(INVERSE), background=False)
-    assert found.status == "converged"
-    same(found.surrogate, model)
-
-
-def test_two_levels_without_deviations_are_types():
-    model, counts, outputs = _levels(np.zeros(11), np.zeros(11))
-    found = fit(counts, outputs, two_levels(INVERSE)).surrogate
-    same(found, model, 1e-6)
-
-
-def test_two_levels_of_types_that_differ_are_one():
-    ties = two_levels(np.arange(5))
-    assert ties.matrix is None
-    assert ties.centred == (True,)
-
-
-@pytest.mark.parametrize("small", [0, 128])
-def test_ties_are_the_same_dense_and_sparse(small: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(exact, "_SMALL", small)
-    ties = two_levels(INVERSE)
-    assert isinstance(ties.matrix, np.ndarray) == bool(small)
-    rng = np.random.default_rng(0)
-    theta = rng.normal(size=(20, 1))
-    units = np.append(theta[:8][INVERSE] + theta[8:19], theta[19:], axis=0)
-    np.testing.assert_allclose(ties.up(theta), units)
-    gram = rng.normal(size=(12, 12))
-    np.testing.assert_allclose(theta.T @ ties.inside(gram) @ theta, units.T @ gram @ units)
-    np.testing.assert_allclose(ties.outside(theta @ theta.T), units @ units.T)
-
-
-def test_positions_nobody_asked_about_are_their_types():
-    """Copies of one type whose other positions are known: 1, 4 and 9 are of one type, and 0 and 7."""
-    model, counts, _ = _levels(np.zeros(11), np.zeros(11))
-    keep = counts.toarray() > 0
-    keep[:, [7, 9]] = False
-    counts = from_keep(keep[keep.any(axis=1)]).counts()
-    found = fit(counts, model.predict(counts), two_levels(INVERSE), background=False).surrogate
-    np.testing.assert_allclose(found.values[[7, 9]], found.values[[0, 4]], atol=0.02)
-    np.testing.assert_allclose(found.importances[[7, 9]], found.importances[[0, 4]], atol=0.02)
-
-
 def _problem(background: bool) -> tuple[Problem, Variances]:
-    """Two outputs, two levels, noise: nothing is special about it."""
+    """Two outputs, noise: nothing is special about it."""
     rng = np.random.default_rng(5)
-    _, counts, told = _levels(0.3 * rng.normal(size=11), 0.3 * rng.normal(size=11))
-    outputs = np.hstack([told, told**2]) + 0.1 * rng.normal(size=(len(told), 2))
-    centre = np.vstack([np.full((8, 2), 0.2), np.zeros((11, 2)), np.full((1, 2), 0.2)])
-    problem = Problem(Rows.of(counts), outputs, two_levels(INVERSE), centre, background)
-    return problem, Variances(0.03, np.array([1.0, 0.2]), np.array([0.8, 0.1]))
+    counts = designs.all_scales(11, 240, 1, 10, rng).counts()
+    told = Slalom(rng.normal(size=11), rng.normal(size=11)).predict(counts)
+    outputs = np.hstack([told, 0.2 * told**2]) + 0.1 * rng.normal(size=(len(told), 2))
+    return Problem(Rows.of(counts), outputs, background), Variances(0.03, 1.0, 0.8)
 
 
 def test_the_gradient_is_that_of_the_objective():
     """Values are eliminated, so the profile's slope by (s, w0) is −2 times what the system holds."""
     problem, variances = _problem(background=True)
-    s = 0.5 * np.random.default_rng(0).normal(size=19)
+    s = 0.5 * np.random.default_rng(0).normal(size=11)
 
     def value(s: np.ndarray, w0: float) -> float:
         return objective(problem, variances, solve_values(problem, variances, s, w0))
 
     gradient = curvature(problem, variances, solve_values(problem, variances, s, 0.3)).gradient
     h = 1e-5
-    for j in range(19):
-        step = h * np.eye(19)[j]
+    for j in range(11):
+        step = h * np.eye(11)[j]
         assert (value(s + step, 0.3) - value(s - step, 0.3)) / (-4 * h) == pytest.approx(
             gradient[j], abs=1e-4
         )
@@ -341,7 +281,7 @@ def test_the_gradient_is_that_of_the_objective():
 
 
 def _descend(problem: Problem, variances: Variances, steps: int) -> Point:
-    point, damping = solve_values(problem, variances, np.zeros(len(problem.ties.blocks)), 0.1), 1e-2
+    point, damping = solve_values(problem, variances, np.zeros(problem.n_units), 0.1), 1e-2
     for _ in range(steps):
         point, damping = exact._step(problem, variances, point, curvature(problem, variances, point), damping)
     return point
@@ -349,10 +289,12 @@ def _descend(problem: Problem, variances: Variances, steps: int) -> Point:
 
 def test_steps_end_where_the_gradient_is_zero():
     problem, variances = _problem(background=True)
+    first = curvature(problem, variances, _descend(problem, variances, 0)).gradient
     point = _descend(problem, variances, 60)
     gradient = curvature(problem, variances, point).gradient
-    np.testing.assert_allclose(gradient[:-1], 0.0, atol=1e-5)
-    assert abs(gradient[-1]) < 1e-5 or (point.w0 == 0.0 and gradient[-1] < 0)
+    least = 1e-4 * np.abs(first).max()
+    np.testing.assert_allclose(gradient[:-1], 0.0, atol=least)
+    assert abs(gradient[-1]) < least or (point.w0 == 0.0 and gradient[-1] < 0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -362,9 +304,7 @@ def test_a_background_held_at_zero_does_not_hold_up_the_rest(seed: int):
     rng = np.random.default_rng(seed)
     weights, v = np.exp(rng.uniform(size=12)), rng.normal(size=(12, 1))
     outputs = (counts @ (weights[:, None] * v)) / (counts @ weights - 0.4)[:, None]
-    centre = np.full((13, 1), outputs.mean())
-    problem = Problem(Rows.of(counts), outputs, exact.untied(12), centre, True)
-    variances = Variances(0.04, np.array([1.0]), np.array([1.0]))
+    problem, variances = Problem(Rows.of(counts), outputs, True), Variances(0.04, 1.0, 1.0)
     point = _descend(problem, variances, 30)
     gradient = curvature(problem, variances, point).gradient
     assert point.w0 == 0.0
@@ -376,34 +316,30 @@ def test_a_background_held_at_zero_does_not_hold_up_the_rest(seed: int):
 def test_the_posterior_is_the_inverse_of_the_whole_system(background: bool):
     """Schur complements against the Gauss–Newton matrix of all parameters at once."""
     problem, variances = _problem(background)
-    point = solve_values(problem, variances, np.full(19, 0.1), 0.3 if background else 0.0)
+    point = solve_values(problem, variances, np.full(11, 0.1), 0.3 if background else 0.0)
     spread = posterior(problem, point, curvature(problem, variances, point))
-    prior = np.append(1.0 / variances.s[problem.ties.blocks], 0.0)
-    whole = np.diag(np.r_[prior, np.tile(normal.value_precision(problem, variances), 2)])
-    matrix = problem.ties.matrix
-    assert matrix is not None
-    tie = np.asarray(linalg.block_diag(sparse.csr_array(matrix).toarray(), np.ones((1, 1))))
-    rows, told, units = problem.rows, problem.outputs - point.residuals, problem.ties.up(point.v)
+    whole = np.diag(np.r_[np.full(11, 1.0 / variances.s), 0.0, np.full(24, 1.0 / variances.v)])
+    rows, told = problem.rows, problem.outputs - point.residuals
     for k in range(2):
-        slopes = rows.slopes(point.shares, point.mass, units[:, k], told[:, k])
-        jacobian = np.zeros((len(told), 60))
-        jacobian[:, :20] = rows.matrix(slopes) @ tie
-        jacobian[:, 20 + 20 * k : 40 + 20 * k] = rows.matrix(point.shares) @ tie
+        slopes = rows.slopes(point.shares, point.mass, point.v[:, k], told[:, k])
+        jacobian = np.zeros((len(told), 36))
+        jacobian[:, :12] = rows.matrix(slopes) @ np.eye(12)
+        jacobian[:, 12 + 12 * k : 24 + 12 * k] = rows.matrix(point.shares) @ np.eye(12)
         whole += jacobian.T @ jacobian / variances.noise
-    free = np.arange(60) if background else np.delete(np.arange(60), 19)
-    inverse = np.zeros((60, 60))
+    free = np.arange(36) if background else np.delete(np.arange(36), 11)
+    inverse = np.zeros((36, 36))
     inverse[np.ix_(free, free)] = linalg.inv(whole[np.ix_(free, free)])
-    np.testing.assert_allclose(spread.ss, inverse[:20, :20], atol=1e-6)
+    np.testing.assert_allclose(spread.ss, inverse[:12, :12], atol=1e-6)
     for k in range(2):
-        own = slice(20 + 20 * k, 40 + 20 * k)
-        np.testing.assert_allclose(spread.sv[k], inverse[:20, own], atol=1e-6)
+        own = slice(12 + 12 * k, 24 + 12 * k)
+        np.testing.assert_allclose(spread.sv[k], inverse[:12, own], atol=1e-6)
         np.testing.assert_allclose(spread.vv[k], inverse[own, own], atol=1e-6)
 
 
 def test_covariance_is_symmetric_and_positive():
-    _, counts, outputs = _levels(np.full(11, 0.1), np.zeros(11))
+    counts, outputs = answered(planted(11), queries(11, 240, 0))
     noisy = outputs + 0.1 * np.random.default_rng(0).normal(size=outputs.shape)
-    covariance = whole(known(fit(counts, noisy, two_levels(INVERSE))))
+    covariance = whole(known(fit(counts, noisy)))
     assert covariance.shape == (24, 24)
     np.testing.assert_allclose(covariance, covariance.T, atol=1e-12)
     assert linalg.eigvalsh(covariance).min() > -1e-9 * np.abs(covariance).max()

@@ -24,6 +24,11 @@ def effects(near: NearText, keep: np.ndarray) -> np.ndarray:
     return near.shift[np.argmax(gone > 0, axis=1)] + gone @ near.own
 
 
+def fit(keep: np.ndarray, errors: np.ndarray) -> near_text.NearFit:
+    """Where the surrogate says that nothing changes."""
+    return near_text.fit(keep, errors, np.zeros(len(errors)))
+
+
 def truth(seed: int, walk: float = 1.0, own: float = 0.5) -> NearText:
     """A walk that ends in zero behind the last token, and effects of single tokens."""
     rng = np.random.default_rng(seed)
@@ -35,36 +40,46 @@ def truth(seed: int, walk: float = 1.0, own: float = 0.5) -> NearText:
 def test_planted_effects_are_recovered(walk: float, own: float):
     model, keep = truth(0, walk, own), copies(150, 1)
     noise = 0.05 * np.random.default_rng(2).normal(size=150)
-    found = near_text.fit(keep, effects(model, keep) + noise, 0.3)
+    found = fit(keep, effects(model, keep) + noise)
     fresh = copies(200, 3)
     want = effects(model, fresh)
     assert ((effects(found.near, fresh) - want) ** 2).mean() < 0.05 * (want**2).mean()
     single = effects(found.near, 1.0 - np.eye(N)) - effects(model, 1.0 - np.eye(N))
     assert (np.abs(single) < 2.5 * np.sqrt(found.removal_variance)).mean() >= 0.9
     assert np.sqrt(found.removal_variance).max() < 0.2
-    assert found.near.gap == 0.3
 
 
 def test_shift_and_own_are_told_apart():
     """Copies that lack several tokens tell what goes with the first of them from what each of them does."""
     model, keep = truth(4, 2.0, 0.5), copies(400, 5, most=8)
-    found = near_text.fit(keep, effects(model, keep) + 0.01 * np.random.default_rng(0).normal(size=400), 0.0)
+    found = fit(keep, effects(model, keep) + 0.01 * np.random.default_rng(0).normal(size=400))
     assert np.corrcoef(found.near.own, model.own)[0, 1] > 0.95
     assert np.corrcoef(found.near.shift, model.shift)[0, 1] > 0.95
+
+
+@pytest.mark.parametrize("gain", [0.0, 0.5, 1.0])
+def test_the_gain_of_the_surrogate_is_found(gain: float):
+    """From a few copies, which know little of the walk and of single tokens."""
+    keep, rng = copies(8, 3), np.random.default_rng(0)
+    told = -(1.0 - keep) @ rng.normal(size=N)
+    changes = gain * told + effects(truth(1, 0.1, 0.0), keep) + 0.02 * rng.normal(size=8)
+    found = near_text.fit(keep, changes, told)
+    assert found.near.gain == gain
+    assert ((effects(found.near, keep) + gain * told - changes) ** 2).mean() < 0.05
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_noise_is_not_set_right(seed: int):
     noise = np.random.default_rng(seed).normal(size=200)
-    found = near_text.fit(copies(200, seed), noise, 0.0)
+    found = fit(copies(200, seed), noise)
     assert (effects(found.near, copies(200, seed + 9)) ** 2).mean() < 0.1
     assert 0.7 < found.removal_variance.min() <= found.removal_variance.max() < 1.4
     assert (found.left_out**2).mean() == pytest.approx(1.0, abs=0.25)
 
 
 def test_no_errors_need_no_correction():
-    found = near_text.fit(copies(30, 0), np.zeros(30), 0.0)
-    np.testing.assert_array_equal(found.near.correction(copies(5, 1)), 0.0)
+    found = fit(copies(30, 0), np.zeros(30))
+    np.testing.assert_array_equal(found.near.correction(copies(5, 1), np.zeros(5)), 0.0)
 
 
 @pytest.mark.parametrize("ratio", [(1.0, 0.1, 0.1), (0.0, 0.3, 1.0), (0.3, 0.0, 0.02)])
@@ -73,10 +88,10 @@ def test_left_out_errors_are_those_of_refits(ratio: tuple[float, ...], monkeypat
     monkeypatch.setattr(near_text, "_RATIOS", [ratio])
     model, keep = truth(6), copies(25, 7)
     errors = effects(model, keep) + 0.3 * np.random.default_rng(8).normal(size=25)
-    found = near_text.fit(keep, errors, 0.0)
+    found = fit(keep, errors)
     for i in range(25):
         rest = np.delete(np.arange(25), i)
-        without = near_text.fit(keep[rest], errors[rest], 0.0).near
+        without = fit(keep[rest], errors[rest]).near
         assert found.left_out[i] == pytest.approx(errors[i] - effects(without, keep[[i]])[0], abs=1e-9)
 
 
@@ -92,7 +107,16 @@ def test_the_variance_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch):
     given, seen = joint[25:, :25], np.linalg.inv(joint[:25, :25])
     scale = errors @ seen @ errors / 25
     expected = scale * np.diag(joint[25:, 25:] - given @ seen @ given.T)
-    np.testing.assert_allclose(near_text.fit(keep, errors, 0.0).removal_variance, expected, rtol=1e-9)
+    np.testing.assert_allclose(fit(keep, errors).removal_variance, expected, rtol=1e-9)
+
+
+def test_a_gain_shrinks_the_changes_near_the_text():
+    plain = planted(N, 2, 1.5)
+    told = plain.predict(np.ones((1, N)))[0, 0]
+    near = NearText(2.0 - 0.25 * told, np.zeros(N), np.zeros(N), 0.25)
+    surrogate = replace(plain, near=near)
+    assert surrogate.predict(np.ones((1, N)))[0, 0] == pytest.approx(2.0)
+    np.testing.assert_allclose(surrogate.removal(), 0.25 * plain.removal(), atol=1e-12)
 
 
 def test_the_surrogate_is_exact_at_the_whole_text_and_itself_far_from_it():
@@ -117,5 +141,5 @@ def test_the_surrogate_is_exact_at_the_whole_text_and_itself_far_from_it():
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_short_texts_have_a_neighbourhood(n: int):
     near = NearText(0.7, np.zeros(n), np.full(n, 0.1))
-    assert near.correction(np.ones((1, n)))[0] == pytest.approx(0.7)
-    assert np.isfinite(near.correction(1.0 - np.eye(n))).all()
+    assert near.correction(np.ones((1, n)), np.zeros(1))[0] == pytest.approx(0.7)
+    assert np.isfinite(near.correction(1.0 - np.eye(n), np.zeros(n))).all()

@@ -59,7 +59,7 @@ def explain(
     outcome = _study(ask, target, plan, effort, granularity, seed, differentiated)
     answers, found = outcome.answers, outcome.found
     with one_thread():
-        scores, errors = _read(ask.tokens, found, gamma)
+        scores, errors = _read(ask.tokens, outcome, gamma)
     settings = {
         "effort": effort,
         "design": answers.design,
@@ -106,6 +106,8 @@ class Outcome:
     by_size: list[dict[str, Any]]
     certainty: float
     """The probability that the order of two tokens is right, on average over pairs."""
+    share_variance: FloatArray
+    """(n,)"""
 
     def enough(self, effort: Effort) -> bool:
         pace = PACES[effort]
@@ -130,16 +132,20 @@ def _study(
             found = study(ask.tokens, known, target, answer, granularity, seed, ask.check)
             covariance = found.spread(readings.share_slopes(found.surrogate))
             certainty = readings.order_certainty(found.surrogate.shares()[:, 0], covariance)
-            outcome = Outcome(answers, found, *fidelity(known, found, target, seed), certainty)
+            trust = fidelity(known, found, target, seed)
+            outcome = Outcome(answers, found, *trust, certainty, np.diag(covariance))
         portion = None if outcome.enough(effort) else next(plan, None)
         if portion is None:
             return outcome
         answers = answers.with_portion(ask, target, portion, gradients)
 
 
-def _read(tokens: Tokens, found: Study, gamma: float) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+def _read(
+    tokens: Tokens, outcome: Outcome, gamma: float
+) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
     """Scores and standard errors. Importances of the types sum to gamma; copies of a type count as one."""
-    surrogate, n = found.surrogate, len(tokens)
+    found, n = outcome.found, len(tokens)
+    surrogate = found.surrogate
     centre = 1.0 / (tokens.n_types * np.bincount(tokens.inverse)[tokens.inverse])
     weights = surrogate.log_weights()
     removal = surrogate.removal()[:, 0] if found.measured is None else found.measured
@@ -153,9 +159,9 @@ def _read(tokens: Tokens, found: Study, gamma: float) -> tuple[dict[str, FloatAr
     slopes = {
         "value": readings.output_slopes(surrogate, np.eye(n)),
         "importance": readings.importance_slopes(surrogate, centre),
-        "linear": readings.share_slopes(surrogate),
     }
     variances = {name: np.diag(found.spread(each)) for name, each in slopes.items()}
+    variances["linear"] = outcome.share_variance
     if found.removal_variance is not None:
         variances["removal"] = found.removal_variance
     else:

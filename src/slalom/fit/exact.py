@@ -1,9 +1,8 @@
 """The exact solver (maths 3c, 3e): Gauss–Newton on SLALOM with the values eliminated, ridge chosen from data.
 
-One solver serves every design. The counts are over *units* (token types, and positions where a design looks
-at them one by one); parameters are tied to units, so that a position may deviate from its type. The noise
-variance and a prior variance for every block of parameters are estimated from the same factorisation, so
-there is no knob to turn.
+One solver serves every design; the counts are over *units*, mostly token types. The noise variance and the
+prior variances of importances and values are estimated from the same factorisation, so there is no knob to
+turn.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 
 from slalom.errors import FitError, InputError
 from slalom.fit import evidence
@@ -21,7 +20,6 @@ from slalom.fit.normal import (
     Curvature,
     Point,
     Problem,
-    Ties,
     Variances,
     cholesky,
     curvature,
@@ -32,9 +30,7 @@ from slalom.fit.normal import (
 from slalom.fit.result import Covariance, Fit
 from slalom.fit.rows import Rows
 from slalom.surrogate import Counts, Slalom
-from slalom.tokens import FloatArray, IntArray
-
-__all__ = ["Ties", "fit", "two_levels", "untied"]
+from slalom.tokens import FloatArray
 
 _MAX_ITERATIONS = 60
 _WARM_UP = 1
@@ -51,32 +47,13 @@ _HEAVIEST = 1e4
 """Of a background, in weights of an average token: an additive model would have it grow for ever."""
 _FELT = 0.1
 """Of the curvature: damping below this leaves a step nearly as it is, so there is no use in trying it."""
-_SMALL = 128
-"""Parameters up to which a dense matrix is faster than a sparse one."""
 _LARGEST_STEP = 3.0
 """In units of importance; keeps the first steps inside what the linearisation can see."""
-
-
-def untied(n_units: int) -> Ties:
-    """Every unit is its own parameter: the paper's SLALOM."""
-    return Ties(None, np.zeros(n_units, np.int64), (True,))
-
-
-def two_levels(inverse: IntArray) -> Ties:
-    """Units are the n positions; each is its type plus a deviation (maths 3e)."""
-    n, d = len(inverse), int(inverse.max()) + 1
-    if d == n:
-        return untied(n)
-    member = sparse.csr_array((np.ones(n), (np.arange(n), inverse)), shape=(n, d))
-    matrix = sparse.csr_array(sparse.hstack([member, sparse.eye_array(n)]))
-    blocks = np.r_[np.zeros(d, np.int64), np.ones(n, np.int64)]
-    return Ties(matrix.toarray() if n + d <= _SMALL else matrix, blocks, (True, False))
 
 
 def fit(
     counts: Counts,
     outputs: FloatArray,
-    ties: Ties | None = None,
     *,
     background: bool = True,
     column: int = 0,
@@ -87,7 +64,7 @@ def fit(
 
     `check` is called at every step and may raise to end the work.
     """
-    problem = _problem(counts, outputs, ties, background)
+    problem = _problem(counts, outputs, background)
     size, spread = np.abs(problem.outputs).max(), np.ptp(problem.outputs, axis=0).max()
     if size > _WIDEST:
         raise FitError(
@@ -101,21 +78,16 @@ def fit(
             covariance = _covariance(problem, variances, point, column)
     except linalg.LinAlgError as error:
         raise FitError(f"the surrogate cannot be fitted to these answers: {error}") from error
-    units = problem.ties.up(point.v)
-    importances = problem.ties.up(np.append(point.s, 0.0))[:-1]
     s0 = float(np.log(point.w0)) if point.w0 > 0 else -np.inf
-    surrogate = Slalom(units[:-1], importances, units[-1], s0).normalised(gamma)
+    surrogate = Slalom(point.v[:-1], point.s, point.v[-1], s0).normalised(gamma)
     return Fit(surrogate, covariance, float((point.residuals**2).mean()), iterations, status)
 
 
-def _problem(counts: Counts, outputs: FloatArray, ties: Ties | None, background: bool) -> Problem:
+def _problem(counts: Counts, outputs: FloatArray, background: bool) -> Problem:
     n, units = counts.shape or (0, 0)
     if n == 0 or not np.all(counts.sum(axis=1) > 0):
         raise InputError(f"a fit needs queries with tokens in them; got {n} queries over {units} units")
-    outputs, ties = outputs_matrix(outputs, n, "queries"), ties or untied(units)
-    around = np.append(np.asarray(ties.centred)[ties.blocks], True)
-    centre = np.where(around[:, None], outputs.mean(axis=0), 0.0)
-    return Problem(Rows.of(counts), outputs, ties, centre, background)
+    return Problem(Rows.of(counts), outputs_matrix(outputs, n, "queries"), background)
 
 
 def _constant(problem: Problem) -> Fit[Slalom]:
@@ -129,7 +101,7 @@ def _constant(problem: Problem) -> Fit[Slalom]:
 def _iterate(problem: Problem, check: Callable[[], None]) -> tuple[Point, Variances, int, str]:
     variances = evidence.initial(problem)
     start = 0.1 if problem.background else 0.0
-    point = solve_values(problem, variances, np.zeros(len(problem.ties.blocks)), start)
+    point = solve_values(problem, variances, np.zeros(problem.n_units), start)
     damping = 1e-2
     for iteration in range(1, _MAX_ITERATIONS + 1):
         check()
@@ -155,7 +127,7 @@ def _step(
         step = linalg.cho_solve(factor, gradient, check_finite=False)
         step *= min(1.0, _LARGEST_STEP / max(np.abs(step[:-1]).max(initial=0.0), 1e-300))
         s = point.s + step[:-1]
-        heaviest = _HEAVIEST * float(np.exp(s[problem.ties.blocks == 0].mean()))
+        heaviest = _HEAVIEST * float(np.exp(s.mean()))
         trial = solve_values(problem, variances, s, float(np.clip(point.w0 + step[-1], 0.0, heaviest)))
         if objective(problem, variances, trial) <= now:
             return trial, max(damping / 10.0, 1e-9)
@@ -173,26 +145,21 @@ def _free(point: Point, system: Curvature) -> tuple[FloatArray, FloatArray]:
 
 
 def _settled(problem: Problem, before: Point, after: Point) -> bool:
-    """Whether what is predicted moved by less than a thirtieth of what is left unexplained, or nothing is.
+    """Whether what is predicted moved by less than a twentieth of what is left unexplained, or nothing is.
 
-    A SLALOM without ties may be the exact description, if there are answers enough to tell: where less than a
-    tenth is left, the steps go on until that shows.
+    A SLALOM may be the exact description, if there are answers enough to tell: where less than a tenth is
+    left, the steps go on until that shows.
     """
     moved = float(((before.residuals - after.residuals) ** 2).sum())
     left, outputs, strictness = float((after.residuals**2).sum()), problem.outputs, 1.0
-    if problem.ties.matrix is None and len(outputs) >= 2 * len(problem.ties.blocks):
+    if len(outputs) >= 2 * problem.n_units:
         strictness = min(1.0, 10.0 * left / float(((outputs - outputs.mean(axis=0)) ** 2).sum())) ** 2
-    return left <= _EXACT * float((outputs**2).sum()) or moved <= 1e-3 * left * strictness
+    return left <= _EXACT * float((outputs**2).sum()) or moved <= 3e-3 * left * strictness
 
 
 def _covariance(problem: Problem, variances: Variances, point: Point, column: int) -> Covariance:
     spread = posterior(problem, point, curvature(problem, variances, point))
     scale = np.ones(len(spread.ss))
     scale[-1] = 1.0 / point.w0 if point.w0 > 0 else 0.0  # from w0 to log w0
-    outside = problem.ties.outside
-    return Covariance(
-        outside(spread.ss * np.outer(scale, scale)),
-        outside(scale[:, None] * spread.sv[column]),
-        outside(spread.vv[column]),
-        variances.noise,
-    )
+    ss, sv = spread.ss * np.outer(scale, scale), scale[:, None] * spread.sv[column]
+    return Covariance(ss, sv, spread.vv[column], variances.noise)

@@ -11,38 +11,39 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import linalg, sparse
 from scipy.optimize import minimize
 
-from slalom.perturb import Perturbations
 from slalom.surrogate import Heads, Slalom
 from slalom.tokens import FloatArray, IntArray
 
 Shape = tuple[int, int, int]
 """Heads, units and the background, outputs."""
 
-HEADS = 6
-"""Fewer predict less well, more take longer (docs/design-study.md)."""
+HEADS = 12
+"""Fewer predict less well; more take longer and add little (docs/design-study.md)."""
 _STEPS = 120
 _NOISE = 0.3
-"""Standard deviation of what is left unexplained, in units of the outputs'; of a gradient's entry, 1."""
+"""Standard deviation of what is left unexplained, in units of the outputs' …"""
+_SLOPE_NOISE = 0.7
+"""… and of a gradient's entry, times the root of the copy's size: gradients shrink as copies grow."""
 _LEAST_NOISE = 1e-12
 _DIGITS = 3
 """Of the outputs in units of their spread. Steps that end early would carry float32 rounding, which depends
 on batch and processor, into the scores; so it is rounded away, far below the noise."""
-_FIRST, _FURTHER = 2.0, 0.7
+_FIRST, _FURTHER = 1.0, 0.7
 """Prior standard deviation of the values of the first head, and of the others."""
+_IMPORTANCE = 1.5
 _ROOM = 1.2
 """The ceiling, in units of the largest distance from the middle of the outputs' range, before the fit."""
-_DEVIATION = 0.3
+_DEVIATION = 0.1
 """Variance of a position around its type, as a share of the type's own."""
-_BACKGROUND = 2.0
+_BACKGROUND = 3.0
 _CEILING = 0.7
 """Prior standard deviations of a background's importance and of the logarithm of the ceiling."""
-_LEAST_FREE = 0.2
-"""Of an error that is left when its query is fitted, at least: the steps end before the last digits."""
 _SAMPLED = 8
 """Gradients of a query that stand for all of them where the spread is computed."""
 _START = 0.5
@@ -50,87 +51,40 @@ _START = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Entries:
-    """Queries as a list of entries (query, unit), the background at the end of each query."""
-
-    row: IntArray
-    column: IntArray
-    start: IntArray
-    units: int
-
-    @classmethod
-    def of(cls, queries: Perturbations, units: IntArray, n_units: int) -> Entries:
-        """`units` maps positions to units."""
-        ends = queries.offsets[1:]
-        return cls(
-            np.insert(queries.rows, ends, np.arange(len(queries))),
-            np.insert(units[queries.positions], ends, n_units),
-            queries.offsets[:-1] + np.arange(len(queries)),
-            n_units,
-        )
-
-    def __len__(self) -> int:
-        return len(self.start)
-
-    def tail(self, count: int) -> Entries:
-        """The last queries, which have `count` entries."""
-        at = len(self.column) - count
-        first = int(self.row[at])
-        return Entries(self.row[at:] - first, self.column[at:], self.start[first:] - at, self.units)
-
-    def sums(self, entries: FloatArray) -> FloatArray:
-        """(…, N) sums over the entries of each query."""
-        return np.add.reduceat(entries, self.start, axis=-1)
-
-    def collected(self, entries: FloatArray) -> FloatArray:
-        """(H, units + 1) sums of (H, E) over the entries of each unit."""
-        found = [np.bincount(self.column, one, self.units + 1) for one in entries]
-        return np.stack(found).astype(float, copy=False)
-
-    def shares(self, s: FloatArray) -> FloatArray:
-        """(H, E) softmax shares for (H, units + 1) importances."""
-        w = np.exp(s - s.max(axis=1, keepdims=True))[:, self.column]
-        return w / self.sums(w)[:, self.row]
-
-
-@dataclass(frozen=True, eq=False)
 class Told:
-    """What the heads say of the queries, for one output."""
+    """What the heads say of the queries."""
 
-    entries: Entries
-    shares: FloatArray
-    """(H, E)"""
-    moved: FloatArray
-    """(H, E) share (v − F_h)"""
+    weights: FloatArray
+    """(H, units + 1) of the tokens, in each head relative to the largest."""
+    total: FloatArray
+    """(N, H) their sums over the tokens of each query."""
+    each: FloatArray
+    """(N, H, K) F_h"""
     level: FloatArray
-    """(N,) Σ_h F_h"""
+    """(N, K) Σ_h F_h"""
     outputs: FloatArray
-    """(N,) a·tanh(Σ_h F_h / a)"""
+    """(N, K) a·tanh(Σ_h F_h / a)"""
     slope: FloatArray
-    """(N,) of the outputs by the level …"""
+    """(N, K) of the outputs by the level …"""
     bend: FloatArray
     """… and the second derivative."""
 
     @classmethod
-    def at(cls, entries: Entries, shares: FloatArray, v: FloatArray, log_a: float) -> Told:
-        """For values (H, units + 1)."""
-        values, a = v[:, entries.column], np.exp(log_a)
-        each = entries.sums(shares * values)
-        level = each.sum(axis=0)
+    def at(cls, counts: sparse.csr_array, s: FloatArray, v: FloatArray, log_a: FloatArray) -> Told:
+        """For counts (N, units + 1), importances (H, units + 1), values (H, units + 1, K)."""
+        h, _, k = v.shape
+        w, a = np.exp(s - s.max(axis=1, keepdims=True)), np.exp(log_a)
+        weighted = np.concatenate([w[:, :, None], w[:, :, None] * v], axis=2)
+        sums = (counts @ weighted.swapaxes(0, 1).reshape(-1, h * (1 + k))).reshape(-1, h, 1 + k)
+        each = sums[:, :, 1:] / sums[:, :, :1]
+        level = each.sum(axis=1)
         t = np.tanh(level / a)
         slope = 1.0 - t**2
-        moved = shares * (values - each[:, entries.row])
-        return cls(entries, shares, moved, level, a * t, slope, -2.0 * t * slope / a)
-
-    def tail(self, count: int) -> Told:
-        """The same of the last queries, which have `count` entries."""
-        entries = self.entries.tail(count)
-        parts = (part[-len(entries) :] for part in (self.level, self.outputs, self.slope, self.bend))
-        return Told(entries, self.shares[:, -count:], self.moved[:, -count:], *parts)
+        return cls(w, sums[:, :, 0], each, level, a * t, slope, -2.0 * t * slope / a)
 
     @property
     def by_ceiling(self) -> FloatArray:
-        """(N,) slopes of the outputs by log a."""
+        """(N, K) slopes of the outputs by log a."""
         return self.outputs - self.level * self.slope
 
 
@@ -140,13 +94,15 @@ class Spread:
 
     prior: sparse.csr_array
     """L, where L Lᵀ is the prior covariance of the parameters."""
-    told: FloatArray
-    """C⁻¹ J L, where C Cᵀ = J L Lᵀ Jᵀ + noise."""
+    known: FloatArray
+    """(N, …) J L: how the answers hang on the parameters, in units of the prior."""
+    triangle: FloatArray
+    """C, where C Cᵀ = J L Lᵀ Jᵀ + noise."""
 
     def covariance(self, slopes: FloatArray) -> FloatArray:
         """(m, m) of m readings with these slopes (m, P)."""
-        own = slopes @ self.prior
-        told = self.told @ own.T
+        own = slopes.astype(np.float32) @ self.prior
+        told = linalg.solve_triangular(self.triangle, self.known @ own.T, lower=True, check_finite=False)
         return own @ own.T - told.T @ told
 
 
@@ -161,7 +117,7 @@ class HeadsFit:
 
 
 def fit(
-    entries: Entries,
+    counts: sparse.csr_array,
     outputs: FloatArray,
     inverse: IntArray,
     *,
@@ -170,40 +126,45 @@ def fit(
     seed: int = 0,
     check: Callable[[], None] = lambda: None,
 ) -> HeadsFit:
-    """Fits all outputs (N, K); `inverse` tells which units are copies of one type.
+    """Fits all outputs (N, K) of queries (N, units); `inverse` tells which units are copies of one type.
 
-    `slopes` are soft-removal gradients of the last queries: a number for each of their entries, zero at the
-    background's. They, spread and left-out errors are those of the output `column`.
+    `slopes` (Q, units) are soft-removal gradients of the last Q queries, added up over the tokens of a unit.
+    They, spread and left-out errors are those of the output `column`.
     """
     # a saturated model has its mean near one end of its range, and needs room towards the other
     offset = (outputs.max(axis=0) + outputs.min(axis=0)) / 2
     scale = float(np.sqrt(outputs.var(axis=0).mean()))
     z = np.round((outputs - offset) / scale, _DIGITS)
-    shape = (HEADS, entries.units + 1, z.shape[1])
+    bent = np.zeros((0, len(inverse))) if slopes is None else np.round(slopes / scale, _DIGITS)
+    task = _Task(_with_background(counts), z, bent, column)
+    shape = (HEADS, len(inverse) + 1, z.shape[1])
     centre, prior = _prior(shape, inverse, z)
-    bent = np.zeros(0) if slopes is None else np.round(slopes / scale, _DIGITS)
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         check()
-        loss, gradient = _misfit(centre + prior @ theta, shape, entries, z, bent, column)
+        loss, gradient = task.misfit(centre + prior @ theta, shape)
         return loss + 0.5 * float(theta @ theta), prior.T @ gradient + theta
 
     options = {"maxiter": _STEPS, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-9}
     rng = np.random.default_rng(seed)
-    start = _start(shape, inverse, rng)
+    start = _start(shape, _tokens(inverse).shape[1] + 1, rng)
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    x = centre + prior @ np.asarray(found.x)
-    told, left_out = _spread(x, shape, entries, z[:, column], bent, prior, column, rng)
+    theta = np.asarray(found.x)
+    x = centre + prior @ theta
+    known, triangle, left_out = task.spread(x, theta, shape, prior, rng)
     own = _own(prior, shape, column, scale)
-    return HeadsFit(_surrogate(x, shape, offset, scale), Spread(own, told), scale * left_out)
+    return HeadsFit(_surrogate(x, shape, offset, scale), Spread(own, known, triangle), scale * left_out)
+
+
+def _with_background(counts: sparse.csr_array) -> sparse.csr_array:
+    return sparse.csr_array(sparse.hstack([counts, np.ones((counts.shape[0], 1))], format="csr"))
 
 
 def _prior(shape: Shape, inverse: IntArray, z: FloatArray) -> tuple[FloatArray, sparse.csr_array]:
-    """Centre and factor of the prior: a unit is its type plus a deviation; the background is alone."""
+    """Centre and factor of the prior of the parameters."""
     h, u, k = shape
-    member = sparse.csr_array((np.ones(u - 1), (np.arange(u - 1), inverse)))
-    tokens = sparse.hstack([np.sqrt(_DEVIATION) * sparse.eye_array(u - 1), member])
-    s = sparse.block_diag([tokens, [[_BACKGROUND]]])
+    tokens = _tokens(inverse)
+    s = sparse.block_diag([_IMPORTANCE * tokens, [[_BACKGROUND]]])
     v = [sparse.block_diag([scale * tokens, [[scale]]]) for scale in [_FIRST] + [_FURTHER] * (h - 1)]
     each = [sparse.kron(one, sparse.eye_array(k)) for one in v]
     factor = sparse.block_diag([*[s] * h, *each, _CEILING * sparse.eye_array(k)], format="csr")
@@ -214,10 +175,22 @@ def _prior(shape: Shape, inverse: IntArray, z: FloatArray) -> tuple[FloatArray, 
     return centre, sparse.csr_array(factor)
 
 
-def _start(shape: Shape, inverse: IntArray, rng: np.random.Generator) -> FloatArray:
+def _tokens(inverse: IntArray) -> sparse.csr_array:
+    """A unit is its type plus a deviation; what occurs once needs no parameter of its type."""
+    copies = np.bincount(inverse)
+    alone = copies[inverse] == 1
+    types = np.flatnonzero(copies > 1)
+    own = sparse.diags_array(np.sqrt(_DEVIATION + alone))
+    at = np.flatnonzero(~alone)
+    member = (np.ones(len(at)), (at, np.searchsorted(types, inverse[at])))
+    return sparse.csr_array(
+        sparse.hstack([own, sparse.csr_array(member, shape=(len(inverse), len(types)))], format="csr")
+    )
+
+
+def _start(shape: Shape, width: int, rng: np.random.Generator) -> FloatArray:
     """All heads but the first set out from random places, or they would stay copies of one head."""
-    h, u, k = shape
-    width = u + int(inverse.max()) + 1
+    h, _, k = shape
     s = _START * rng.standard_normal((h, width))
     v = _START * rng.standard_normal((h, width, k))
     s[0], v[0] = 0.0, 0.0
@@ -230,109 +203,214 @@ def _parts(x: FloatArray, shape: Shape) -> tuple[FloatArray, FloatArray, FloatAr
     return x[: h * u].reshape(h, u), x[h * u : h * u * (1 + k)].reshape(h, u, k), x[h * u * (1 + k) :]
 
 
-def _misfit(
-    x: FloatArray, shape: Shape, entries: Entries, z: FloatArray, slopes: FloatArray, column: int
-) -> tuple[float, FloatArray]:
-    """Half the weighted squares, and their gradient."""
-    s, v, log_a = _parts(x, shape)
-    gradient = np.zeros_like(x)
-    by_s, by_v, by_a = _parts(gradient, shape)
-    shares, loss = entries.shares(s), 0.0
-    for k in range(shape[2]):
-        told = Told.at(entries, shares, v[:, :, k], log_a[k])
-        error = told.outputs - z[:, k]
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """What is fitted: outputs of all queries, and gradients of the last ones in one of the outputs."""
+
+    counts: sparse.csr_array
+    """(N, units + 1)"""
+    z: FloatArray
+    """(N, K)"""
+    slopes: FloatArray
+    """(Q, units)"""
+    column: int
+
+    def misfit(self, x: FloatArray, shape: Shape) -> tuple[float, FloatArray]:
+        """Half the weighted squares, and their gradient."""
+        s, v, log_a = _parts(x, shape)
+        told = Told.at(self.counts, s, v, log_a)
+        error = told.outputs - self.z
         pull = error / _NOISE**2
-        each = (pull * told.slope)[entries.row]
-        to_s, to_v = each * told.moved, each * shares
-        by_a[k] += pull @ told.by_ceiling
-        loss += 0.5 * float(pull @ error)
-        if k == column and len(slopes):
-            lost, more_s, more_v, more_a = _slope_misfit(told.tail(len(slopes)), slopes)
-            to_s[:, -len(slopes) :] += more_s
-            to_v[:, -len(slopes) :] += more_v
-            by_a[k] += more_a
-            loss += lost
-        by_s += entries.collected(to_s)
-        by_v[:, :, k] += entries.collected(to_v)
-    return loss, gradient
+        loss = 0.5 * float((pull * error).sum())
+        back = _Back.of(told, pull)
+        if len(self.slopes):
+            loss += back.add_slopes(told, v, self._sloped, self.slopes, self.column)
+        gradient = np.zeros_like(x)
+        by_s, by_v, by_a = _parts(gradient, shape)
+        by_w, by_weighted = back.collected(told, self.counts)
+        by_s += told.weights * (by_w + (by_weighted * v).sum(axis=2))
+        by_v += told.weights[:, :, None] * by_weighted
+        by_a += back.ceiling
+        return loss, gradient
+
+    @cached_property
+    def _sloped(self) -> FloatArray:
+        """(Q, units) the tokens of the queries with gradients."""
+        return self.counts[self.counts.shape[0] - len(self.slopes) :, :-1].toarray()
+
+    def spread(
+        self,
+        x: FloatArray,
+        theta: FloatArray,
+        shape: Shape,
+        prior: sparse.csr_array,
+        rng: np.random.Generator,
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """J L of the model linearised in x = centre + L theta, C, and errors on left-out outputs, as z is.
+
+        The errors are those of the linearised model's own solution, so that they do not hang on how far the
+        steps have come.
+        """
+        s, v, log_a = _parts(x, shape)
+        told, n = Told.at(self.counts, s, v, log_a), len(self.z)
+        line = _Line.of(self.counts, told, v[:, :, self.column], self.column)
+        seen, errors = [line.jacobian(shape)], [(self.z - told.outputs)[:, self.column]]
+        if len(self.slopes):
+            jacobian, error = line.slope_jacobian(self.slopes, shape, rng)
+            seen.append(jacobian)
+            errors.append(error)
+        known = (sparse.vstack(seen, format="csr") @ prior).astype(np.float32).toarray()
+        wanted = np.concatenate(errors) + known @ theta
+        gram = (known @ known.T).astype(float)
+        triangle = linalg.cholesky(gram + _NOISE**2 * np.eye(len(gram)), lower=True, check_finite=False)
+        inverse, _ = linalg.lapack.dpotri(triangle, lower=1)
+        left_out = (linalg.cho_solve((triangle, True), wanted) / np.diag(inverse))[:n]
+        noise = max(float((left_out**2).mean()), _LEAST_NOISE)
+        triangle = linalg.cholesky(gram + noise * np.eye(len(gram)), lower=True, check_finite=False)
+        return known, triangle, left_out
 
 
-def _slope_misfit(told: Told, slopes: FloatArray) -> tuple[float, FloatArray, FloatArray, float]:
-    """The same for soft-removal gradients: loss, and what it adds by entry to the gradients."""
-    entries, row = told.entries, told.entries.row
-    # gradients shrink as copies grow, and so do their errors
-    tokens = (entries.column < entries.units).astype(float)
-    total = told.moved.sum(axis=0)
-    error = told.slope[row] * total - slopes
-    pull = entries.sums(tokens)[row] * tokens * error
-    straight = pull * told.slope[row]
-    curved = entries.sums(pull * total) * told.bend
-    along = (entries.sums(straight * told.shares) - curved)[:, row]
-    across = entries.sums(straight * told.moved)[:, row]
-    to_s = straight * told.moved - across * told.shares - along * told.moved
-    return 0.5 * float(pull @ error), to_s, (straight - along) * told.shares, -float(curved @ told.level)
+@dataclass(frozen=True, eq=False)
+class _Back:
+    """The gradient of the misfit by what the heads say, on its way back to the parameters."""
+
+    each: FloatArray
+    """(N, H, K) by F_h"""
+    total: FloatArray
+    """(N, H)"""
+    weights: FloatArray
+    """(H, units + 1)"""
+    weighted: FloatArray
+    """(H, units + 1, K) by weight times value"""
+    ceiling: FloatArray
+    """(K,) by log a"""
+
+    @classmethod
+    def of(cls, told: Told, pull: FloatArray) -> _Back:
+        n, h, k = told.each.shape
+        each = np.repeat((pull * told.slope)[:, None], h, axis=1)
+        u = told.weights.shape[1]
+        by_ceiling = (pull * told.by_ceiling).sum(axis=0)
+        return cls(each, np.zeros((n, h)), np.zeros((h, u)), np.zeros((h, u, k)), by_ceiling)
+
+    def add_slopes(
+        self, told: Told, v: FloatArray, tokens: FloatArray, slopes: FloatArray, column: int
+    ) -> float:
+        """Adds what soft-removal gradients (Q, units) of the last queries pull; returns their loss.
+
+        G_i = slope Σ_h (w_hi v_hi / Z_h − w_hi F_h / Z_h) for each token of unit i.
+        """
+        last = slice(len(told.total) - len(slopes), None)
+        w, weighted = told.weights[:, :-1], told.weights[:, :-1] * v[:, :-1, column]
+        one, each = 1.0 / told.total[last], told.each[last, :, column]
+        slope = told.slope[last, column, None]
+        g = one @ weighted - (each * one) @ w
+        error = tokens * (slope * g) - slopes
+        pull = error * tokens.sum(axis=1, keepdims=True) / _SLOPE_NOISE**2
+        straight = pull * slope
+        by_one, by_each = straight @ weighted.T, -(straight @ w.T)
+        self.weighted[:, :-1, column] += one.T @ straight
+        self.weights[:, :-1] -= (each * one).T @ straight
+        self.total[last] -= (by_one + by_each * each) * one**2
+        curved = (pull * g).sum(axis=1) * told.bend[last, column]
+        self.each[last, :, column] += by_each * one + curved[:, None]
+        self.ceiling[column] -= float(curved @ told.level[last, column])
+        return 0.5 * float((pull * error / np.maximum(tokens, 1.0)).sum())
+
+    def collected(self, told: Told, counts: sparse.csr_array) -> tuple[FloatArray, FloatArray]:
+        """By the weights (H, units + 1), values held apart, and by weights times values."""
+        n, h, k = self.each.shape
+        by_sum = self.each / told.total[:, :, None]
+        by_total = self.total - (by_sum * told.each).sum(axis=2)
+        both = np.concatenate([by_total[:, :, None], by_sum], axis=2).reshape(n, -1)
+        back = (counts.T @ both).reshape(-1, h, 1 + k).swapaxes(0, 1)
+        return self.weights + back[:, :, 0], self.weighted + back[:, :, 1:]
 
 
-def _spread(
-    x: FloatArray,
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """The model linearised at its solution, by entry (query, unit) of the counts, for one output."""
+
+    told: Told
+    row: IntArray
+    column: IntArray
+    start: IntArray
+    copies: FloatArray
+    """(E,)"""
+    shares: FloatArray
+    """(H, E)"""
+    moved: FloatArray
+    """(H, E) share (v − F_h)"""
+    output: int
+
+    @classmethod
+    def of(cls, counts: sparse.csr_array, told: Told, v: FloatArray, output: int) -> _Line:
+        counts.sort_indices()  # the background is the last entry of its query
+        column, start = counts.indices, counts.indptr
+        row = np.repeat(np.arange(counts.shape[0]), np.diff(start))
+        shares = counts.data * told.weights[:, column] / told.total[row].T
+        moved = shares * (v[:, column] - told.each[row, :, output].T)
+        return cls(told, row, column, start, counts.data, shares, moved, output)
+
+    def jacobian(self, shape: Shape) -> sparse.csr_array:
+        """(N, P) of the outputs."""
+        slope = self.told.slope[self.row, self.output]
+        by_a = self.told.by_ceiling[:, self.output]
+        by_s, by_v = slope * self.moved, slope * self.shares
+        return _rows(self.row, self.column, by_s, by_v, by_a, shape, self.output)
+
+    def slope_jacobian(
+        self, slopes: FloatArray, shape: Shape, rng: np.random.Generator
+    ) -> tuple[sparse.csr_array, FloatArray]:
+        """Of some gradients of the last queries, for all of them, in units of an output's noise; errors."""
+        first = len(self.start) - 1 - len(slopes)
+        sizes = np.diff(self.start)[first:] - 1
+        drawn = zip(self.start[first:], sizes, strict=False)
+        at = np.concatenate([rng.permutation(size)[:_SAMPLED] + start for start, size in drawn])
+        query = self.row[at]
+        # every gradient hangs on all entries of its query
+        lengths = np.diff(self.start)[query]
+        begin, row = np.cumsum(lengths) - lengths, np.repeat(np.arange(len(at)), lengths)
+        entry = np.arange(len(row)) + (self.start[query] - begin)[row]
+        own, moved = self.shares[:, at] / self.copies[at], self.moved[:, at] / self.copies[at]
+        slope, bend = self.told.slope[query, self.output], self.told.bend[query, self.output]
+        total = moved.sum(axis=0)
+        straight = slope * own - bend * total
+        here = entry == at[row]
+        by_s = (slope * moved)[:, row] * (here - self.shares[:, entry])
+        by_s -= straight[:, row] * self.moved[:, entry]
+        by_v = (slope * own)[:, row] * here - straight[:, row] * self.shares[:, entry]
+        by_a = -bend * self.told.level[query, self.output] * total
+        weight = self._weights(at, query)
+        by_s, by_v, by_a = weight[row] * by_s, weight[row] * by_v, weight * by_a
+        jacobian = _rows(row, self.column[entry], by_s, by_v, by_a, shape, self.output)
+        return jacobian, weight * (slopes[query - first, self.column[at]] / self.copies[at] - slope * total)
+
+    def _weights(self, at: IntArray, query: IntArray) -> FloatArray:
+        """Of sampled gradients: those of all tokens of the query, shared out."""
+        tokens = np.add.reduceat(self.copies, self.start[:-1])[query] - 1.0
+        sampled = np.add.reduceat(self.copies[at], np.flatnonzero(np.diff(query, prepend=-1)))
+        shared = tokens / np.repeat(sampled, np.bincount(query)[np.unique(query)])
+        return _NOISE / _SLOPE_NOISE * np.sqrt(tokens * shared * self.copies[at])
+
+
+def _rows(
+    row: IntArray,
+    column: IntArray,
+    by_s: FloatArray,
+    by_v: FloatArray,
+    by_a: FloatArray,
     shape: Shape,
-    entries: Entries,
-    z: FloatArray,
-    slopes: FloatArray,
-    prior: sparse.csr_array,
-    column: int,
-    rng: np.random.Generator,
-) -> tuple[FloatArray, FloatArray]:
-    """C⁻¹ J L of the model linearised in x, and the errors on left-out outputs, in units of z."""
-    s, v, log_a = _parts(x, shape)
-    told = Told.at(entries, entries.shares(s), v[:, :, column], log_a[column])
-    each, n = told.slope[entries.row], len(z)
-    seen = [_jacobian(entries, each * told.moved, each * told.shares, told.by_ceiling, shape, column)]
-    if len(slopes):
-        seen.append(_slope_jacobian(told.tail(len(slopes)), shape, column, rng))
-    known = sparse.csr_array(sparse.vstack(seen, format="csr") @ prior)
-    gram = (known @ known.T).toarray()
-    inverse = linalg.inv(gram + _NOISE**2 * np.eye(len(gram)), check_finite=False)
-    left_out = (z - told.outputs) / np.maximum(_NOISE**2 * np.diag(inverse)[:n], _LEAST_FREE)
-    noise = max(float((left_out**2).mean()), _LEAST_NOISE)
-    triangle = linalg.cholesky(gram + noise * np.eye(len(gram)), lower=True, check_finite=False)
-    return linalg.solve_triangular(triangle, known.toarray(), lower=True, check_finite=False), left_out
-
-
-def _jacobian(
-    entries: Entries, by_s: FloatArray, by_v: FloatArray, by_a: FloatArray, shape: Shape, column: int
+    output: int,
 ) -> sparse.csr_array:
-    """(N, P) from slopes by entry (H, E) and by query (N,)."""
+    """(N, P) from slopes by entry (H, E) and by row (N,)."""
     (h, u, k), n = shape, len(by_a)
-    places = np.arange(h)[:, None] * u + entries.column
+    places = np.arange(h)[:, None] * u + column
     size = h * u * (1 + k) + k
-    columns = [places.ravel(), (h * u + places * k + column).ravel(), np.full(n, size - k + column)]
-    rows = np.r_[np.tile(entries.row, 2 * h), np.arange(n)]
+    columns = [places.ravel(), (h * u + places * k + output).ravel(), np.full(n, size - k + output)]
+    rows = np.r_[np.tile(row, 2 * h), np.arange(n)]
     data = np.concatenate([by_s.ravel(), by_v.ravel(), by_a])
     return sparse.csr_array((data, (rows, np.concatenate(columns))), shape=(n, size))
-
-
-def _slope_jacobian(told: Told, shape: Shape, column: int, rng: np.random.Generator) -> sparse.csr_array:
-    """Of a few gradients of each query, which stand for all of them, scaled to the noise of an output."""
-    entries, total = told.entries, told.moved.sum(axis=0)
-    sizes = np.diff(entries.start, append=len(entries.column)) - 1
-    drawn = [rng.permutation(size)[:_SAMPLED] + at for at, size in zip(entries.start, sizes, strict=True)]
-    at = np.concatenate(drawn)
-    query = entries.row[at]
-    # every gradient hangs on all entries of its query
-    lengths = sizes[query] + 1
-    first, row = np.cumsum(lengths) - lengths, np.repeat(np.arange(len(at)), lengths)
-    own = np.arange(len(row)) + (entries.start[query] - first)[row]
-    slope, bend, size = told.slope[query], told.bend[query], sizes[query]
-    straight = slope * told.shares[:, at] - bend * total[at]
-    here = own == at[row]
-    by_s = (slope * told.moved[:, at])[:, row] * (here - told.shares[:, own])
-    by_s -= straight[:, row] * told.moved[:, own]
-    by_v = (slope * told.shares[:, at])[:, row] * here - straight[:, row] * told.shares[:, own]
-    weight = _NOISE * size / np.sqrt(np.minimum(size, _SAMPLED))
-    rows = Entries(row, entries.column[own], first, entries.units)
-    by_a = -bend * told.level[query] * total[at]
-    return _jacobian(rows, weight[row] * by_s, weight[row] * by_v, weight * by_a, shape, column)
 
 
 def _own(prior: sparse.csr_array, shape: Shape, column: int, scale: float) -> sparse.csr_array:
@@ -341,7 +419,7 @@ def _own(prior: sparse.csr_array, shape: Shape, column: int, scale: float) -> sp
     values = h * u + np.arange(h * u) * k + column
     factor = np.r_[np.ones(h * u), np.full(h * u, scale), 1.0]
     rows = np.r_[np.arange(h * u), values, h * u * (1 + k) + column]
-    return sparse.csr_array(prior[rows].multiply(factor[:, None]))
+    return sparse.csr_array(prior[rows].multiply(factor[:, None]), dtype=np.float32)
 
 
 def _surrogate(x: FloatArray, shape: Shape, offset: FloatArray, scale: float) -> Heads:

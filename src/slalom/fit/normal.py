@@ -10,70 +10,40 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 
 from slalom.fit.rows import Rows, gram
-from slalom.tokens import FloatArray, IntArray
+from slalom.tokens import FloatArray
 
 Factor = tuple[FloatArray, bool]
 
 
 @dataclass(frozen=True, eq=False)
-class Ties:
-    """How parameters make units: units = matrix @ θ, with a prior block for every parameter."""
-
-    matrix: sparse.csr_array | FloatArray | None
-    """(U, P); None where every unit is its own parameter."""
-    blocks: IntArray
-    """(P,) parameters of one block share a prior variance for importances and one for values."""
-    centred: tuple[bool, ...]
-    """For every block: do its values scatter around the mean output (types) or around zero (deviations)?"""
-
-    def up(self, parameters: FloatArray) -> FloatArray:
-        """From parameters (P + 1, …) to units (U + 1, …), the background last in both."""
-        if self.matrix is None:
-            return parameters
-        return np.concatenate([self.matrix @ parameters[:-1], parameters[-1:]])
-
-    def down(self, units: FloatArray) -> FloatArray:
-        """The transpose of `up`."""
-        if self.matrix is None:
-            return units
-        return np.concatenate([self.matrix.T @ units[:-1], units[-1:]])
-
-    def inside(self, gram: FloatArray) -> FloatArray:
-        """upᵀ gram up: a Gram matrix over units as one over parameters."""
-        return gram if self.matrix is None else np.ascontiguousarray(self.down(self.down(gram).T).T)
-
-    def outside(self, covariance: FloatArray) -> FloatArray:
-        """up covariance upᵀ: a covariance of parameters as one of units."""
-        return covariance if self.matrix is None else np.ascontiguousarray(self.up(self.up(covariance).T).T)
-
-
-@dataclass(frozen=True, eq=False)
 class Problem:
-    """Queries over units, what was answered, and how the units are tied."""
+    """Queries over units, and what was answered."""
 
     rows: Rows
     outputs: FloatArray
     """(N, K)"""
-    ties: Ties
-    centre: FloatArray
-    """(P + 1, K) prior means of the values, the background last."""
     background: bool
 
     @property
     def n_units(self) -> int:
-        return len(self.ties.blocks) if self.ties.matrix is None else int((self.ties.matrix.shape or (0,))[0])
+        return int((self.rows.counts.shape or (0, 1))[1]) - 1
+
+    @property
+    def centre(self) -> FloatArray:
+        """(K,) prior mean of the values."""
+        return self.outputs.mean(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
 class Variances:
-    """Noise of the answers, and prior spread of every block of parameters."""
+    """Noise of the answers, and prior spread of importances and values."""
 
     noise: float
-    s: FloatArray
-    v: FloatArray
+    s: float
+    v: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +51,10 @@ class Point:
     """Importances, the background's weight, and what follows from them."""
 
     s: FloatArray
-    """(P,)"""
+    """(U,)"""
     w0: float
     v: FloatArray
-    """(P + 1, K)"""
+    """(U + 1, K)"""
     shares: FloatArray
     """Of every entry."""
     mass: FloatArray
@@ -97,18 +67,13 @@ class Point:
 
 def solve_values(problem: Problem, variances: Variances, s: FloatArray, w0: float) -> Point:
     """The point at these importances."""
-    ties, rows = problem.ties, problem.rows
-    shares, mass = rows.shares(np.append(np.exp(ties.up(np.append(s, 0.0))[:-1]), w0))
-    matrix, prior = rows.matrix(shares), value_precision(problem, variances)
-    factor = cholesky(ties.inside(gram(matrix, matrix) / variances.noise), prior)
-    right = prior[:, None] * problem.centre + ties.down(matrix.T @ problem.outputs / variances.noise)
+    rows = problem.rows
+    shares, mass = rows.shares(np.append(np.exp(s), w0))
+    matrix, precision = rows.matrix(shares), 1.0 / variances.v
+    factor = cholesky(gram(matrix, matrix) / variances.noise, np.full(len(s) + 1, precision))
+    right = precision * problem.centre + matrix.T @ problem.outputs / variances.noise
     v = linalg.cho_solve(factor, right, check_finite=False)
-    return Point(s, w0, v, shares, mass, problem.outputs - matrix @ ties.up(v), factor)
-
-
-def value_precision(problem: Problem, variances: Variances) -> FloatArray:
-    """(P + 1,) prior precision of the values."""
-    return 1.0 / np.append(variances.v[problem.ties.blocks], variances.v[0])
+    return Point(s, w0, v, shares, mass, problem.outputs - matrix @ v, factor)
 
 
 def cholesky(matrix: FloatArray, diagonal: FloatArray) -> Factor:
@@ -128,9 +93,10 @@ def cholesky(matrix: FloatArray, diagonal: FloatArray) -> Factor:
 
 def objective(problem: Problem, variances: Variances, point: Point) -> float:
     """Weighted squares plus priors: what a step must not raise."""
-    values = value_precision(problem, variances)[:, None] * (point.v - problem.centre) ** 2
-    misfit = float((point.residuals**2).sum()) / variances.noise
-    return misfit + float(values.sum()) + float((point.s**2 / variances.s[problem.ties.blocks]).sum())
+    values = float(((point.v - problem.centre) ** 2).sum()) / variances.v
+    return (
+        float((point.residuals**2).sum()) / variances.noise + values + float(point.s @ point.s) / variances.s
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,15 +111,15 @@ class Curvature:
 
 def curvature(problem: Problem, variances: Variances, point: Point) -> Curvature:
     """The system at a point."""
-    ties, rows, noise = problem.ties, problem.rows, variances.noise
-    units, told, shares = ties.up(point.v), problem.outputs - point.residuals, rows.matrix(point.shares)
-    prior = np.append(1.0 / variances.s[ties.blocks], 0.0)
+    rows, noise = problem.rows, variances.noise
+    told, shares = problem.outputs - point.residuals, rows.matrix(point.shares)
+    prior = np.append(np.full(len(point.s), 1.0 / variances.s), 0.0)
     schur, gradient, half = np.diag(prior), -prior * np.append(point.s, 0.0), []
     for k in range(point.v.shape[1]):
-        slopes = rows.matrix(rows.slopes(point.shares, point.mass, units[:, k], told[:, k]))
-        half.append(_triangular(point.factor, ties.inside(gram(slopes, shares) / noise).T))
-        schur += ties.inside(gram(slopes, slopes) / noise) - half[-1].T @ half[-1]
-        gradient += ties.down(slopes.T @ point.residuals[:, k]) / noise
+        slopes = rows.matrix(rows.slopes(point.shares, point.mass, point.v[:, k], told[:, k]))
+        half.append(_triangular(point.factor, (gram(slopes, shares) / noise).T))
+        schur += gram(slopes, slopes) / noise - half[-1].T @ half[-1]
+        gradient += slopes.T @ point.residuals[:, k] / noise
     if not problem.background:
         schur[-1], schur[:, -1] = 0.0, 0.0
         schur[-1, -1], gradient[-1] = 1.0, 0.0
@@ -162,7 +128,7 @@ def curvature(problem: Problem, variances: Variances, point: Point) -> Curvature
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """Covariances of the parameters (P + 1): importances, and per output values and both together."""
+    """Covariances of the parameters (U + 1): importances, and per output values and both together."""
 
     ss: FloatArray
     sv: list[FloatArray]

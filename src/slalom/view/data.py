@@ -122,8 +122,10 @@ def _surrogate(surrogate: Heads | Slalom | Additive | None, units: IntArray) -> 
     if heads.ceiling is not None:
         result["ceiling"] = plain(float(heads.ceiling[0]))
     if heads.near is not None:
-        own, shift = plain(heads.near.own[units]), plain(heads.near.shift[units])
-        result["near"] = {"gap": plain(heads.near.gap), "room": heads.near.room, "own": own, "shift": shift}
+        near = heads.near
+        own, shift = plain(near.own[units]), plain(near.shift[units])
+        numbers = {"gap": plain(near.gap), "gain": plain(near.gain), "room": near.room}
+        result["near"] = {**numbers, "own": own, "shift": shift}
     return result
 
 

@@ -6,16 +6,17 @@ function predict(surrogate, counts) {
   const outputs = surrogate.parts.map((part) => slalom(part, counts));
   if (outputs.includes(null)) return null;
   const level = outputs.reduce((sum, x) => sum + x, 0), a = surrogate.ceiling;
-  return surrogate.offset + (a === undefined ? level : a * Math.tanh(level / a)) + correction(surrogate.near, counts);
+  const told = surrogate.offset + (a === undefined ? level : a * Math.tanh(level / a));
+  return told + correction(surrogate.near, counts, told);
 }
 
-/** What the neighbourhood of the whole text adds; it fades with the number of tokens that are gone. */
-function correction(near, counts) {
+/** What the neighbourhood of the whole text adds to `told`; it fades with the number of tokens that are gone. */
+function correction(near, counts, told) {
   if (!near) return 0;
   const first = counts.indexOf(0), gone = counts.filter((c) => c === 0).length;
   const fade = Math.min(Math.max(1 - (gone - 1) / near.room, 0), 1);
   const own = counts.reduce((sum, c, i) => (c === 0 ? sum + near.own[i] : sum), 0);
-  return fade * (near.gap + own + (first < 0 ? 0 : near.shift[first]));
+  return fade * (near.gap + (near.gain - 1) * told + own + (first < 0 ? 0 : near.shift[first]));
 }
 
 function slalom(part, counts) {

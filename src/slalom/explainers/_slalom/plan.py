@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, sqrt
 from typing import Literal
 
 import numpy as np
@@ -18,12 +18,11 @@ Kind = Literal["single", "short", "long", "near", "removal"]
 Portion = list[tuple[Kind, Perturbations]]
 Rng = np.random.Generator
 
-_LONGEST_SHORT = 32
+_LONGEST_SHORT = 16
 """Copies up to this size are cheap, and most of them; longer ones are few, and asked for gradients."""
-_SHORT_RATE, _LONG = 0.55, 4
-"""A portion of size one has so many short copies for each token of the text, and so many long ones."""
-_LEAST_SHORT = 16
-_NEAR = {"fast": 0, "balanced": 12, "faithful": 40}
+_SHORT, _LONG = 10, 3
+"""A portion of size one has so many short copies, times the root of the text's length, and long ones."""
+_NEAR = {"fast": 0, "balanced": 6, "faithful": 40}
 _MOST_GONE = 10
 _BACKWARD = 2
 """A forward and a backward pass cost about this many forward passes."""
@@ -47,7 +46,7 @@ class Pace:
 
 PACES: Mapping[Effort, Pace] = {
     "fast": Pace(first=2, last=2, certainty=0.0, r2=0.0, measured=0),
-    "balanced": Pace(first=3, last=8, certainty=0.85, r2=0.88, measured=50),
+    "balanced": Pace(first=4, last=8, certainty=0.75, r2=0.78, measured=50),
     "faithful": Pace(first=8, last=16, certainty=0.92, r2=0.95, measured=128),
 }
 
@@ -89,7 +88,7 @@ def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:
 
 def _portion(tokens: Tokens, size: int, rng: Rng, gradients: bool, length: int | None) -> Portion:
     n = len(tokens)
-    short = max(ceil(size * _SHORT_RATE * n), _LEAST_SHORT)
+    short = min(ceil(size * _SHORT * sqrt(n)), 2**n)
     if length:
         return [("short", designs.picked(n, 2 * short, min(length, n), rng))]
     long = size * _LONG * (1 if gradients else _BACKWARD)
@@ -102,7 +101,7 @@ def _copies(n: int, short: int, long: int, rng: Rng, gradients: bool) -> Portion
     most = min(_LONGEST_SHORT, top) if long else top
     drawn: Portion = [("short", designs.all_scales(n, short, min(2, top), most, rng))]
     if long:
-        copies = designs.all_scales(n, long - gradients, min(_LONGEST_SHORT // 2, top), top, rng)
+        copies = designs.all_scales(n, long - gradients, min(_LONGEST_SHORT, top), top, rng)
         drawn.append(("long", join([copies, whole(n)]) if gradients else copies))
     return drawn
 

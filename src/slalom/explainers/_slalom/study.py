@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Literal, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from slalom.explainers._samples import for_target
 from slalom.explainers._slalom.plan import Kind, Portion
@@ -16,7 +17,7 @@ from slalom.fit import exact, heads, near_text, readings
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.perturb import Perturbations, join, whole
-from slalom.surrogate import Heads
+from slalom.surrogate import Heads, NearText
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 Granularity = Literal["positions", "types"]
@@ -98,10 +99,12 @@ class Answers:
         """The order of the queries with those whose gradients are known behind the others."""
         return np.r_[np.setdiff1d(np.arange(len(self.kinds)), self.sloped), self.sloped]
 
-    @property
-    def slope_ends(self) -> IntArray:
-        """Where in `slopes` each query ends."""
-        return np.cumsum(self.queries.lengths[self.sloped])
+    def slope_sums(self, units: IntArray, width: int) -> FloatArray:
+        """(Q, width) the gradients of the sloped queries, added up over the tokens of a unit."""
+        bent = self.queries[self.sloped]
+        sums = np.zeros((len(bent), width))
+        np.add.at(sums, (bent.rows, units[bent.positions]), self.slopes)
+        return sums
 
     @property
     def design(self) -> dict[str, int]:
@@ -140,16 +143,17 @@ def study(
 
     `answer` is the target's score of the text as it is.
     """
-    units = np.arange(len(tokens)) if granularity == "positions" else tokens.inverse
-    one, spread, left_out, noise, status = _one_head(tokens, answers, target, units, check)
-    several = _several(tokens, answers, target, units, left_out, status, seed, check)
+    units = tokens.inverse
+    fitted, spread, left_out, noise, status = _one_head(tokens, answers, target, check)
+    wide = np.arange(len(tokens)) if granularity == "positions" else tokens.inverse
+    several = _several(tokens, answers, target, wide, left_out, status, seed, check)
     if several is not None:
-        one, spread, left_out = several
-        noise = 0.0
+        units, noise = wide, 0.0
+        fitted, spread, left_out = several
     surrogate = Heads(
-        tuple(for_target(part, target, units) for part in one.parts),
-        target.read(one.offset[None]),
-        None if one.ceiling is None else one.ceiling[[target.column]],
+        tuple(for_target(part, target, units) for part in fitted.parts),
+        target.read(fitted.offset[None]),
+        None if fitted.ceiling is None else fitted.ceiling[[target.column]],
     )
     sign = float(target.read(np.ones((1, answers.outputs.shape[1])))[0])
     result = Study(surrogate, _at(spread, units, surrogate, sign), sign * left_out, None, None, None, status)
@@ -157,17 +161,13 @@ def study(
 
 
 def _one_head(
-    tokens: Tokens, answers: Answers, target: Target, units: IntArray, check: Callable[[], None]
+    tokens: Tokens, answers: Answers, target: Target, check: Callable[[], None]
 ) -> tuple[Heads, Spread, FloatArray, float, str]:
-    """The paper's SLALOM with a background, its covariance, left-out errors, noise and status."""
-    width = int(units.max()) + 1
-    counts = answers.queries.counts(units, width)
-    ties = exact.two_levels(tokens.inverse) if width == len(tokens) else exact.untied(width)
+    """The paper's SLALOM over types, with a background; its covariance, left-out errors, noise and status."""
+    counts = answers.queries.counts(tokens.inverse, tokens.n_types)
     # Neither with few types nor with queries of one length can the background be told from the tokens.
     background = tokens.n_types > 2 and np.ptp(answers.queries.lengths) > 0
-    found = exact.fit(
-        counts, answers.outputs, ties, background=bool(background), column=target.column, check=check
-    )
+    found = exact.fit(counts, answers.outputs, background=bool(background), column=target.column, check=check)
     surrogate, covariance = found.surrogate, found.covariance
     if surrogate.background_importance < surrogate.importances.mean() - _FAINT:
         surrogate = replace(surrogate, background_importance=-np.inf)
@@ -205,11 +205,15 @@ def _several(
         return None
     width = int(units.max()) + 1
     order = answers.sloped_last
-    entries = heads.Entries.of(answers.queries[order], units, width)
-    slopes = np.insert(answers.slopes, answers.slope_ends, 0.0)
     inverse = tokens.inverse if width == len(tokens) else np.arange(width)
     found = heads.fit(
-        entries, answers.outputs[order], inverse, slopes=slopes, column=target.column, seed=seed, check=check
+        answers.queries[order].counts(units, width),
+        answers.outputs[order],
+        inverse,
+        slopes=answers.slope_sums(units, width),
+        column=target.column,
+        seed=seed,
+        check=check,
     )
     found = replace(found, left_out=found.left_out[np.argsort(order)])
     gain = left_out**2 - found.left_out**2
@@ -221,14 +225,15 @@ def _several(
 def _at(spread: Spread, units: IntArray, surrogate: Heads, sign: float) -> Covariance:
     """From slopes over the positions, for the target; positions of one unit move together."""
     n, width, half = len(units), int(units.max()) + 1, len(surrogate.parts)
-    choose = np.zeros((n + 1, width + 1))
-    choose[np.arange(n), units] = 1.0
-    choose[n, width] = 1.0
+    ends = np.append(units, width)
+    choose = sparse.csr_array((np.ones(n + 1), (ends, np.arange(n + 1))), shape=(width + 1, n + 1))
     signs = np.r_[np.ones(half), np.full(half, sign)][:, None]
 
     def covariance(slopes: FloatArray) -> FloatArray:
         blocks, rest = np.split(slopes, [2 * half * (n + 1)], axis=1)
-        blocks = (signs * blocks.reshape(len(slopes), 2 * half, n + 1)) @ choose
+        blocks = signs * blocks.reshape(len(slopes), 2 * half, n + 1)
+        if width < n:
+            blocks = (choose @ blocks.reshape(-1, n + 1).T).T
         return spread.covariance(np.column_stack([blocks.reshape(len(slopes), -1), rest]))
 
     return covariance
@@ -237,7 +242,7 @@ def _at(spread: Spread, units: IntArray, surrogate: Heads, sign: float) -> Covar
 def _near_text(found: Study, answers: Answers, target: Target, answer: float, noise: float) -> Study:
     """Sets the surrogate right near the whole text, and shows measured removals where there are any.
 
-    A model that one head describes up to noise needs nothing; its answers are then no better than the fit.
+    Changes that one head describes up to noise are left as they are.
     """
     keep = np.asarray(answers.queries.counts().toarray() > 0, dtype=float)
     n = keep.shape[1]
@@ -246,22 +251,23 @@ def _near_text(found: Study, answers: Answers, target: Target, answer: float, no
         return found
     told = found.surrogate.predict(np.ones((1, n)))[0, 0]
     change = target.read(answers.outputs[rows]) - answer
-    error = change - (found.surrogate.predict(keep[rows])[:, 0] - told)
-    measured, removal_variance = _measured(keep, target.read(answers.outputs), answer, noise)
-    if (error**2).mean() <= 4.0 * noise:
-        return replace(found, measured=measured, removal_variance=removal_variance)
-    fitted = near_text.fit(keep[rows], error, answer - told)
-    near, variance = fitted.near, fitted.removal_variance
+    moved = found.surrogate.predict(keep[rows])[:, 0] - told
+    near, variance, left_out = NearText(0.0, np.zeros(n), np.zeros(n)), None, None
+    if ((change - moved) ** 2).mean() > 4.0 * noise:
+        fitted = near_text.fit(keep[rows], change, moved)
+        near, variance, left_out = fitted.near, fitted.removal_variance, (fitted.left_out, change)
+    near = replace(near, gap=answer - near.gain * told)
+    measured, measured_variance = _measured(keep, target.read(answers.outputs), answer, noise)
     if measured is not None:  # what was measured is predicted exactly
         alone = replace(found.surrogate, near=None).removal()[:, 0]
-        near = replace(near, own=alone - measured - near.shift)
-        variance = removal_variance
+        near = replace(near, own=near.gain * alone - measured - near.shift)
+        variance = measured_variance
     return replace(
         found,
         surrogate=replace(found.surrogate, near=near),
         removal_variance=variance,
         measured=measured,
-        near_left_out=(fitted.left_out, change),
+        near_left_out=left_out,
     )
 
 
