@@ -11,12 +11,12 @@ import numpy as np
 from scipy import sparse
 
 from slalom.api import Explainer
+from slalom.corpus import wide
 from slalom.corpus.global_corpus import SHORT, SPAN, Corpus, draw, read_corpus
 from slalom.corpus.global_fidelity import answers, documents, excerpts
 from slalom.corpus.global_slalom import GlobalSlalom
 from slalom.errors import InputError
 from slalom.explanation import Cost
-from slalom.fit import wide
 from slalom.models import open_model
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model

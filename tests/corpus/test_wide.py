@@ -4,9 +4,21 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from slalom.corpus import wide
+from slalom.corpus.wide_system import (
+    Data,
+    Point,
+    Prior,
+    backward,
+    blocks,
+    forward,
+    point,
+    solve,
+    spread,
+    system,
+)
 from slalom.errors import InputError
-from slalom.fit import exact, wide
-from slalom.fit.wide_system import Data, Point, Prior, backward, blocks, forward, point, solve, spread, system
+from slalom.fit import exact
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray
 

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from slalom.errors import FitError, InputError
-from slalom.fit.data import problem
-from slalom.fit.wide_system import (
+from slalom.corpus.wide_system import (
     Data,
     Point,
     Prior,
@@ -26,6 +24,8 @@ from slalom.fit.wide_system import (
     spread,
     system,
 )
+from slalom.errors import FitError, InputError
+from slalom.fit.data import problem
 from slalom.surrogate import Counts, Slalom
 from slalom.tokens import FloatArray
 
