@@ -317,7 +317,7 @@ def test_the_posterior_is_the_inverse_of_the_whole_system(background: bool):
     """Schur complements against the Gauss–Newton matrix of all parameters at once."""
     problem, variances = _problem(background)
     point = solve_values(problem, variances, np.full(11, 0.1), 0.3 if background else 0.0)
-    spread = posterior(problem, point, curvature(problem, variances, point))
+    spread = posterior(point, curvature(problem, variances, point))
     whole = np.diag(np.r_[np.full(11, 1.0 / variances.s), 0.0, np.full(24, 1.0 / variances.v)])
     rows, told = problem.rows, problem.outputs - point.residuals
     for k in range(2):

@@ -171,6 +171,19 @@ def test_copies_of_a_type_stay_near_each_other():
     assert abs(tied[7] - want[7]) < 0.5 * abs(free[7] - want[7])
 
 
+def test_what_is_left_out_goes_with_its_gradients():
+    """Against fits of a Gaussian process without the row and all that belongs to it."""
+    rng = np.random.default_rng(0)
+    features, wanted = rng.normal(size=(9, 4)), rng.normal(size=9)
+    matrix, query = features @ features.T + 0.3 * np.eye(9), np.array([4, 4, 5])
+    found = heads._left_out(matrix, wanted, 6, query)
+    for row in range(6):
+        gone = np.append(row, 6 + np.flatnonzero(query == row))
+        rest = np.delete(np.arange(9), gone)
+        told = matrix[row, rest] @ np.linalg.solve(matrix[np.ix_(rest, rest)], wanted[rest])
+        assert found[row] == pytest.approx(wanted[row] - told)
+
+
 def test_left_out_errors_are_near_those_of_refits():
     n, count = 8, 60
     model, queries = planted(n, 2, 1.5, 3), copies(n, count, 1)

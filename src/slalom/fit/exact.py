@@ -45,6 +45,8 @@ _WIDEST = 1e120
 """Squares of what is wider than this overflow."""
 _HEAVIEST = 1e4
 """Of a background, in weights of an average token: an additive model would have it grow for ever."""
+_FAINTEST = 6e-6
+"""Of a background, in weights of an average token: below that it is none."""
 _FELT = 0.1
 """Of the curvature: damping below this leaves a step nearly as it is, so there is no use in trying it."""
 _LARGEST_STEP = 3.0
@@ -75,6 +77,8 @@ def fit(
     try:
         with one_thread():
             point, variances, iterations, status = _iterate(problem, check)
+            if point.w0 < _FAINTEST * float(np.exp(point.s.mean())):
+                point = solve_values(problem, variances, point.s, 0.0)
             covariance = _covariance(problem, variances, point, column)
     except linalg.LinAlgError as error:
         raise FitError(f"the surrogate cannot be fitted to these answers: {error}") from error
@@ -107,7 +111,7 @@ def _iterate(problem: Problem, check: Callable[[], None]) -> tuple[Point, Varian
         check()
         system = curvature(problem, variances, point)
         if iteration > _WARM_UP:
-            variances = evidence.reestimate(problem, variances, point, posterior(problem, point, system))
+            variances = evidence.reestimate(problem, variances, point, posterior(point, system))
         before = point
         point, damping = _step(problem, variances, point, system, damping)
         if iteration >= _AT_LEAST and _settled(problem, before, point):
@@ -158,7 +162,7 @@ def _settled(problem: Problem, before: Point, after: Point) -> bool:
 
 
 def _covariance(problem: Problem, variances: Variances, point: Point, column: int) -> Covariance:
-    spread = posterior(problem, point, curvature(problem, variances, point))
+    spread = posterior(point, curvature(problem, variances, point))
     scale = np.ones(len(spread.ss))
     scale[-1] = 1.0 / point.w0 if point.w0 > 0 else 0.0  # from w0 to log w0
     ss, sv = spread.ss * np.outer(scale, scale), scale[:, None] * spread.sv[column]

@@ -254,20 +254,34 @@ class _Task:
         s, v, log_a = _parts(x, shape)
         told, n = Told.at(self.counts, s, v, log_a), len(self.z)
         line = _Line.of(self.counts, told, v[:, :, self.column], self.column)
-        seen, errors = [line.jacobian(shape)], [(self.z - told.outputs)[:, self.column]]
+        jacobian, error = line.jacobian(shape), (self.z - told.outputs)[:, self.column]
+        query = np.zeros(0, dtype=np.int64)
         if len(self.slopes):
-            jacobian, error = line.slope_jacobian(self.slopes, shape, rng)
-            seen.append(jacobian)
-            errors.append(error)
-        known = (sparse.vstack(seen, format="csr") @ prior).astype(np.float32).toarray()
-        wanted = np.concatenate(errors) + known @ theta
+            slopes, slope_error, query = line.slope_jacobian(self.slopes, shape, rng)
+            jacobian = sparse.vstack([jacobian, slopes], format="csr")
+            error = np.concatenate([error, slope_error])
+        known = (jacobian @ prior).astype(np.float32).toarray()
         gram = (known @ known.T).astype(float)
-        triangle = linalg.cholesky(gram + _NOISE**2 * np.eye(len(gram)), lower=True, check_finite=False)
-        inverse, _ = linalg.lapack.dpotri(triangle, lower=1)
-        left_out = (linalg.cho_solve((triangle, True), wanted) / np.diag(inverse))[:n]
+        left_out = _left_out(gram + _NOISE**2 * np.eye(len(gram)), error + known @ theta, n, query)
         noise = max(float((left_out**2).mean()), _LEAST_NOISE)
         triangle = linalg.cholesky(gram + noise * np.eye(len(gram)), lower=True, check_finite=False)
         return known, triangle, left_out
+
+
+def _left_out(matrix: FloatArray, wanted: FloatArray, n: int, query: IntArray) -> FloatArray:
+    """(n,) errors on the first n of the wanted numbers when each is left out of a Gaussian process.
+
+    The rows behind them belong to the queries `query`, and are left out with these.
+    """
+    triangle = linalg.cholesky(matrix, lower=True, check_finite=False)
+    inverse, _ = linalg.lapack.dpotri(triangle, lower=1)
+    pull = linalg.cho_solve((triangle, True), wanted, check_finite=False)
+    result = pull[:n] / np.diag(inverse)[:n]
+    for q in np.unique(query):
+        rows = np.append(q, n + np.flatnonzero(query == q))
+        block = np.tril(inverse[np.ix_(rows, rows)])  # the rows ascend, as in the lower triangle
+        result[q] = linalg.solve(block + np.tril(block, -1).T, pull[rows], assume_a="pos")[0]
+    return result
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,8 +375,11 @@ class _Line:
 
     def slope_jacobian(
         self, slopes: FloatArray, shape: Shape, rng: np.random.Generator
-    ) -> tuple[sparse.csr_array, FloatArray]:
-        """Of some gradients of the last queries, for all of them, in units of an output's noise; errors."""
+    ) -> tuple[sparse.csr_array, FloatArray, IntArray]:
+        """Of some gradients of the last queries, for all of them, in units of an output's noise.
+
+        With their errors, and the queries that they are of.
+        """
         first = len(self.start) - 1 - len(slopes)
         sizes = np.diff(self.start)[first:] - 1
         drawn = zip(self.start[first:], sizes, strict=False)
@@ -384,7 +401,8 @@ class _Line:
         weight = self._weights(at, query)
         by_s, by_v, by_a = weight[row] * by_s, weight[row] * by_v, weight * by_a
         jacobian = _rows(row, self.column[entry], by_s, by_v, by_a, shape, self.output)
-        return jacobian, weight * (slopes[query - first, self.column[at]] / self.copies[at] - slope * total)
+        error = slopes[query - first, self.column[at]] / self.copies[at] - slope * total
+        return jacobian, weight * error, query
 
     def _weights(self, at: IntArray, query: IntArray) -> FloatArray:
         """Of sampled gradients: those of all tokens of the query, shared out."""

@@ -135,14 +135,15 @@ class Posterior:
     vv: list[FloatArray]
 
 
-def posterior(problem: Problem, point: Point, system: Curvature) -> Posterior:
-    """The covariance that follows from the normal equations."""
+def posterior(point: Point, system: Curvature) -> Posterior:
+    """The covariance that follows from the normal equations; a background of weight zero stays that."""
+    free = len(system.schur) - (point.w0 == 0.0)
+    schur = system.schur[:free, :free]
     # A common shift of all importances changes nothing: the system is nearly singular, so scale it first.
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(system.schur), 1e-300))
-    factor = cholesky(system.schur * np.outer(scale, scale), np.full(len(scale), 1e-10))
-    ss = _inverse(factor) * np.outer(scale, scale)
-    if not problem.background:  # w0 is known to be zero
-        ss[-1], ss[:, -1] = 0.0, 0.0
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(schur), 1e-300))
+    factor = cholesky(schur * np.outer(scale, scale), np.full(free, 1e-10))
+    ss = np.zeros_like(system.schur)
+    ss[:free, :free] = _inverse(factor) * np.outer(scale, scale)
     own = _inverse(point.factor)
     cross = [_triangular(point.factor, half, transposed=True) for half in system.half]
     follow = [c @ ss for c in cross]

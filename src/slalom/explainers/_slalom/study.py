@@ -18,7 +18,7 @@ from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.perturb import Perturbations, join, whole
 from slalom.surrogate import Heads, NearText
-from slalom.tokens import FloatArray, IntArray, Tokens
+from slalom.tokens import BoolArray, FloatArray, IntArray, Tokens
 
 Granularity = Literal["positions", "types"]
 Covariance = Callable[[FloatArray], FloatArray]
@@ -28,10 +28,8 @@ _ENOUGH = 0.98
 """Where one head predicts as much of left-out answers, more heads are not tried."""
 _LEAST_ANSWERS = 24
 """Fewer answers cannot tell one head from several."""
-_CLEARLY = 0.5
+_CLEARLY = 1.0
 """Several heads must be better by this many standard errors of the difference."""
-_FAINT = 12.0
-"""A background that is lighter than a token by this much, on the scale of importances, is none."""
 _NEAR = 0.7
 """The share of the text from which a copy belongs to its neighbourhood."""
 _LEAST_NEAR = 4
@@ -93,6 +91,12 @@ class Answers:
             places[self.sloped][kept],
             self.slopes[own],
         )
+
+    @property
+    def fresh(self) -> BoolArray:
+        """(N,) the queries that stand for copies not asked about; single tokens are all asked."""
+        several = np.array([kind != "single" for kind in self.kinds])
+        return several if several.any() else ~several
 
     @property
     def sloped_last(self) -> IntArray:
@@ -169,8 +173,6 @@ def _one_head(
     background = tokens.n_types > 2 and np.ptp(answers.queries.lengths) > 0
     found = exact.fit(counts, answers.outputs, background=bool(background), column=target.column, check=check)
     surrogate, covariance = found.surrogate, found.covariance
-    if surrogate.background_importance < surrogate.importances.mean() - _FAINT:
-        surrogate = replace(surrogate, background_importance=-np.inf)
     if covariance is None:
         raise ValueError("the exact solver always gives a covariance")
     one = Heads((surrogate,), np.zeros(surrogate.values.shape[1]))
@@ -200,8 +202,8 @@ def _several(
 ) -> tuple[Heads, Spread, FloatArray] | None:
     """Several heads, where they predict what is left out clearly better than one does."""
     truth = answers.outputs[:, target.column]
-    spread = truth.var()
-    if status == "constant" or len(truth) < _LEAST_ANSWERS or (left_out**2).mean() <= (1 - _ENOUGH) * spread:
+    missed = float((left_out[answers.fresh] ** 2).mean())
+    if status == "constant" or len(truth) < _LEAST_ANSWERS or missed <= (1 - _ENOUGH) * truth.var():
         return None
     width = int(units.max()) + 1
     order = answers.sloped_last
@@ -216,7 +218,7 @@ def _several(
         check=check,
     )
     found = replace(found, left_out=found.left_out[np.argsort(order)])
-    gain = left_out**2 - found.left_out**2
+    gain = (left_out**2 - found.left_out**2)[answers.fresh]
     if gain.mean() <= _CLEARLY * gain.std() / np.sqrt(len(gain)):
         return None
     return found.surrogate, found.spread, found.left_out
@@ -253,7 +255,7 @@ def _near_text(found: Study, answers: Answers, target: Target, answer: float, no
     change = target.read(answers.outputs[rows]) - answer
     moved = found.surrogate.predict(keep[rows])[:, 0] - told
     near, variance, left_out = NearText(0.0, np.zeros(n), np.zeros(n)), None, None
-    if ((change - moved) ** 2).mean() > 4.0 * noise:
+    if ((change - moved) ** 2).mean() > 6.0 * noise:
         fitted = near_text.fit(keep[rows], change, moved)
         near, variance, left_out = fitted.near, fitted.removal_variance, (fitted.left_out, change)
     near = replace(near, gap=answer - near.gain * told)

@@ -56,7 +56,7 @@ def _fresh_errors(answers: Answers, found: Study, truth: FloatArray) -> FloatArr
 
     Single tokens are all asked, so that no fresh ones are left: theirs is the error of the fit itself.
     """
-    single = np.flatnonzero(np.array(answers.kinds) == "single")
+    single = np.flatnonzero(~answers.fresh)
     error = found.left_out.copy()
     error[single] = truth[single] - found.surrogate.predict(answers.queries[single].counts().toarray())[:, 0]
     return error
