@@ -18,9 +18,9 @@ Kind = Literal["single", "short", "long", "near", "removal"]
 Portion = list[tuple[Kind, Perturbations]]
 Rng = np.random.Generator
 
-_LONGEST_SHORT = 16
-"""Copies up to this size are cheap, and most of them; longer ones are few, and asked for gradients."""
-_SHORT, _LONG = 10, 3
+_LONGEST_SHORT, _SHORTEST_LONG = 16, 12
+"""Short copies are cheap, and most of them; long ones are few, and asked for gradients."""
+_SHORT, _LONG = 9, 2
 """A portion of size one has so many short copies, times the root of the text's length, and long ones."""
 _NEAR = {"fast": 0, "balanced": 6, "faithful": 40}
 _MOST_GONE = 10
@@ -46,7 +46,7 @@ class Pace:
 
 PACES: Mapping[Effort, Pace] = {
     "fast": Pace(first=2, last=2, certainty=0.0, r2=0.0, measured=0),
-    "balanced": Pace(first=4, last=8, certainty=0.75, r2=0.78, measured=50),
+    "balanced": Pace(first=4, last=8, certainty=0.7, r2=0.6, measured=50),
     "faithful": Pace(first=8, last=16, certainty=0.92, r2=0.95, measured=128),
 }
 
@@ -101,7 +101,7 @@ def _copies(n: int, short: int, long: int, rng: Rng, gradients: bool) -> Portion
     most = min(_LONGEST_SHORT, top) if long else top
     drawn: Portion = [("short", designs.all_scales(n, short, min(2, top), most, rng))]
     if long:
-        copies = designs.all_scales(n, long - gradients, min(_LONGEST_SHORT, top), top, rng)
+        copies = designs.all_scales(n, long - gradients, min(_SHORTEST_LONG, top), top, rng)
         drawn.append(("long", join([copies, whole(n)]) if gradients else copies))
     return drawn
 
