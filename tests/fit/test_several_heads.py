@@ -83,16 +83,15 @@ def test_the_misfit_is_zero_where_outputs_and_gradients_are_those_of_the_model(o
 
 
 def _spread_of(x: np.ndarray, shape: tuple[int, int, int], column: int, sloped: int) -> np.ndarray:
-    """Jᵀ J, with a prior of one and answers that are all off by one."""
+    """Jᵀ J, with a prior of one."""
     queries = copies(N, 12)
     model = heads._surrogate(x, shape, np.zeros(shape[2]), 1.0)
     slopes = slopes_of(model, queries[12 - sloped :], column) if sloped else NO_SLOPES
-    task = task_of(queries, model.predict(queries.counts()) + 1.0, slopes, column)
+    task = task_of(queries, model.predict(queries.counts()), slopes, column)
     prior, rng = sparse.csr_array(sparse.eye_array(len(x))), np.random.default_rng(0)
-    known, triangle, left_out = task.spread(x, np.zeros(len(x)), shape, prior, rng)
-    noise = float((left_out**2).mean())
+    known, triangle = task.spread(x, shape, prior, 0.5, rng)
     np.testing.assert_allclose(
-        triangle @ triangle.T, known @ known.T + noise * np.eye(len(known)), atol=1e-5, rtol=1e-5
+        triangle @ triangle.T, known @ known.T + 0.5 * np.eye(len(known)), atol=1e-5, rtol=1e-5
     )
     return known.T @ known
 
@@ -171,34 +170,34 @@ def test_copies_of_a_type_stay_near_each_other():
     assert abs(tied[7] - want[7]) < 0.5 * abs(free[7] - want[7])
 
 
-def test_what_is_left_out_goes_with_its_gradients():
-    """Against fits of a Gaussian process without the row and all that belongs to it."""
-    rng = np.random.default_rng(0)
-    features, wanted = rng.normal(size=(9, 4)), rng.normal(size=9)
-    matrix, query = features @ features.T + 0.3 * np.eye(9), np.array([4, 4, 5])
-    found = heads._left_out(matrix, wanted, 6, query)
-    for row in range(6):
-        gone = np.append(row, 6 + np.flatnonzero(query == row))
-        rest = np.delete(np.arange(9), gone)
-        told = matrix[row, rest] @ np.linalg.solve(matrix[np.ix_(rest, rest)], wanted[rest])
-        assert found[row] == pytest.approx(wanted[row] - told)
-
-
-def test_left_out_errors_are_near_those_of_refits():
+def test_left_out_errors_are_those_of_fits_without_them():
+    """Noise is not predicted; what is never left out has the error of the fit."""
     n, count = 8, 60
-    model, queries = planted(n, 2, 1.5, 3), copies(n, count, 1)
-    outputs = model.predict(queries.counts()) + 0.1 * np.random.default_rng(0).normal(size=(count, 1))
-    found = heads.fit(queries.counts(), outputs, np.arange(n))
-    refits = []
-    for i in range(0, count, 2):
-        rest = np.delete(np.arange(count), i)
-        without = heads.fit(queries[rest].counts(), outputs[rest], np.arange(n)).surrogate
-        refits.append(outputs[i, 0] - without.predict(queries[i : i + 1].counts())[0, 0])
-    left_out = found.left_out[::2]
-    inside = (outputs - found.surrogate.predict(queries.counts()))[::2, 0]
-    assert np.corrcoef(left_out, refits)[0, 1] > 0.8
-    assert 0.6 < np.std(left_out) / np.std(refits) < 1.6
-    assert np.std(inside) < 0.8 * np.std(refits)
+    queries, rng = copies(n, count, 1), np.random.default_rng(0)
+    noise = rng.normal(size=(count, 1))
+    held = np.arange(20, count)
+    found = heads.fit(queries.counts(), noise, np.arange(n), held=held)
+    inside = (noise - found.surrogate.predict(queries.counts()))[:, 0]
+    assert (inside**2).mean() < 0.7 * noise.var()
+    assert (found.left_out[held] ** 2).mean() > 0.9 * noise.var()
+    np.testing.assert_allclose(found.left_out[:20], inside[:20], atol=0.002)
+
+
+def test_every_query_is_left_out_once():
+    sizes = np.repeat([1, 2, 5], 8)
+    parts = heads._folds(sizes, np.random.default_rng(0))
+    assert sorted(np.concatenate(parts).tolist()) == list(range(24))
+    assert all(np.bincount(sizes[part]).tolist() == [0, 2, 2, 0, 0, 2] for part in parts)
+
+
+def test_a_part_of_the_task_keeps_the_gradients_of_its_queries():
+    queries, slopes = copies(N, 6), np.arange(3.0 * N).reshape(3, N)
+    task = task_of(queries, np.arange(6.0)[:, None], slopes).only(np.array([5, 0, 3]))
+    assert task.z[:, 0].tolist() == [0.0, 3.0, 5.0]
+    np.testing.assert_array_equal(task.slopes, slopes[[0, 2]])
+    np.testing.assert_array_equal(
+        task.counts.toarray()[:, :-1], queries[np.array([0, 3, 5])].counts().toarray()
+    )
 
 
 def test_the_work_can_be_ended():

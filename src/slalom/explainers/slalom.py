@@ -56,7 +56,7 @@ def explain(
         raise InputError(f"'slalom' needs at least {_LEAST_BUDGET} queries; the budget is {budget}")
     differentiated = length is None and _differentiated(ask, target, gradients)
     plan = portions(ask.tokens, effort, budget, seed, gradients=differentiated, length=length)
-    outcome = _study(ask, target, plan, effort, granularity, seed, differentiated)
+    outcome = _study(ask, target, plan, effort, granularity, seed)
     answers, found = outcome.answers, outcome.found
     with one_thread():
         scores, errors = _read(ask.tokens, outcome, gamma)
@@ -121,11 +121,10 @@ def _study(
     effort: Effort,
     granularity: Granularity,
     seed: int,
-    gradients: bool,
 ) -> Outcome:
     """Asks portion after portion and fits, until the surrogate is good enough or the portions end."""
     answer = float(target.score(ask.whole()[None])[0])
-    answers = Answers().with_portion(ask, target, next(plan), gradients)
+    answers = Answers().with_portion(ask, target, next(plan))
     while True:
         with one_thread():
             known = answers.distinct()
@@ -137,7 +136,7 @@ def _study(
         portion = None if outcome.enough(effort) else next(plan, None)
         if portion is None:
             return outcome
-        answers = answers.with_portion(ask, target, portion, gradients)
+        answers = answers.with_portion(ask, target, portion)
 
 
 def _read(

@@ -44,6 +44,7 @@ _DEVIATION = 0.1
 _BACKGROUND = 3.0
 _CEILING = 0.7
 """Prior standard deviations of a background's importance and of the logarithm of the ceiling."""
+_FOLDS = 4
 _SAMPLED = 8
 """Gradients of a query that stand for all of them where the spread is computed."""
 _START = 0.5
@@ -113,7 +114,7 @@ class HeadsFit:
     surrogate: Heads
     spread: Spread
     left_out: FloatArray
-    """(N,) the error on each query when it is left out of the fit."""
+    """(N,) the error on each query, of a fit without it where it is one of those to leave out."""
 
 
 def fit(
@@ -122,14 +123,16 @@ def fit(
     inverse: IntArray,
     *,
     slopes: FloatArray | None = None,
+    held: IntArray | None = None,
     column: int = 0,
     seed: int = 0,
     check: Callable[[], None] = lambda: None,
 ) -> HeadsFit:
     """Fits all outputs (N, K) of queries (N, units); `inverse` tells which units are copies of one type.
 
-    `slopes` (Q, units) are soft-removal gradients of the last Q queries, added up over the tokens of a unit.
-    They, spread and left-out errors are those of the output `column`.
+    `slopes` (Q, units) are soft-removal gradients of the last Q queries, added up over the tokens of a unit;
+    `held` are the queries to leave out in turn, all unless told. Slopes, spread and errors are those of the
+    output `column`.
     """
     # a saturated model has its mean near one end of its range, and needs room towards the other
     offset = (outputs.max(axis=0) + outputs.min(axis=0)) / 2
@@ -139,21 +142,36 @@ def fit(
     task = _Task(_with_background(counts), z, bent, column)
     shape = (HEADS, len(inverse) + 1, z.shape[1])
     centre, prior = _prior(shape, inverse, z)
-
-    def objective(theta: FloatArray) -> tuple[float, FloatArray]:
-        check()
-        loss, gradient = task.misfit(centre + prior @ theta, shape)
-        return loss + 0.5 * float(theta @ theta), prior.T @ gradient + theta
-
-    options = {"maxiter": _STEPS, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-9}
     rng = np.random.default_rng(seed)
     start = _start(shape, _tokens(inverse).shape[1] + 1, rng)
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    theta = np.asarray(found.x)
-    x = centre + prior @ theta
-    known, triangle, left_out = task.spread(x, theta, shape, prior, rng)
+
+    def solved(task: _Task) -> FloatArray:
+        def objective(theta: FloatArray) -> tuple[float, FloatArray]:
+            check()
+            loss, gradient = task.misfit(centre + prior @ theta, shape)
+            return loss + 0.5 * float(theta @ theta), prior.T @ gradient + theta
+
+        options = {"maxiter": _STEPS, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-9}
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+        return centre + prior @ np.asarray(found.x)
+
+    x = solved(task)
+    held = np.arange(len(z)) if held is None else held
+    left_out = task.errors(x, shape)
+    for part in _folds(np.diff(counts.indptr)[held], rng):
+        rows = held[part]
+        rest = np.delete(np.arange(len(z)), rows)
+        left_out[rows] = task.only(rows).errors(solved(task.only(rest)), shape)
+    noise = max(float((left_out[held] ** 2).mean()), _LEAST_NOISE)
+    known, triangle = task.spread(x, shape, prior, noise, rng)
     own = _own(prior, shape, column, scale)
     return HeadsFit(_surrogate(x, shape, offset, scale), Spread(own, known, triangle), scale * left_out)
+
+
+def _folds(sizes: IntArray, rng: np.random.Generator) -> list[IntArray]:
+    """Parts of the queries to leave out, each with copies of all sizes."""
+    order = np.lexsort([rng.random(len(sizes)), sizes])
+    return [order[at::_FOLDS] for at in range(min(_FOLDS, len(sizes)))]
 
 
 def _with_background(counts: sparse.csr_array) -> sparse.csr_array:
@@ -238,50 +256,30 @@ class _Task:
         """(Q, units) the tokens of the queries with gradients."""
         return self.counts[self.counts.shape[0] - len(self.slopes) :, :-1].toarray()
 
+    def only(self, rows: IntArray) -> _Task:
+        """The same of some queries, in ascending order."""
+        first = len(self.z) - len(self.slopes)
+        rows = np.sort(rows)
+        slopes = self.slopes[rows[rows >= first] - first]
+        return _Task(sparse.csr_array(self.counts[rows]), self.z[rows], slopes, self.column)
+
+    def errors(self, x: FloatArray, shape: Shape) -> FloatArray:
+        """(N,) of the output in question."""
+        return (self.z - Told.at(self.counts, *_parts(x, shape)).outputs)[:, self.column]
+
     def spread(
-        self,
-        x: FloatArray,
-        theta: FloatArray,
-        shape: Shape,
-        prior: sparse.csr_array,
-        rng: np.random.Generator,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """J L of the model linearised in x = centre + L theta, C, and errors on left-out outputs, as z is.
-
-        The errors are those of the linearised model's own solution, so that they do not hang on how far the
-        steps have come.
-        """
+        self, x: FloatArray, shape: Shape, prior: sparse.csr_array, noise: float, rng: np.random.Generator
+    ) -> tuple[FloatArray, FloatArray]:
+        """J L of the model linearised in x, and C."""
         s, v, log_a = _parts(x, shape)
-        told, n = Told.at(self.counts, s, v, log_a), len(self.z)
+        told = Told.at(self.counts, s, v, log_a)
         line = _Line.of(self.counts, told, v[:, :, self.column], self.column)
-        jacobian, error = line.jacobian(shape), (self.z - told.outputs)[:, self.column]
-        query = np.zeros(0, dtype=np.int64)
+        seen = [line.jacobian(shape)]
         if len(self.slopes):
-            slopes, slope_error, query = line.slope_jacobian(self.slopes, shape, rng)
-            jacobian = sparse.vstack([jacobian, slopes], format="csr")
-            error = np.concatenate([error, slope_error])
-        known = (jacobian @ prior).astype(np.float32).toarray()
+            seen.append(line.slope_jacobian(len(self.z) - len(self.slopes), shape, rng))
+        known = (sparse.vstack(seen, format="csr") @ prior).astype(np.float32).toarray()
         gram = (known @ known.T).astype(float)
-        left_out = _left_out(gram + _NOISE**2 * np.eye(len(gram)), error + known @ theta, n, query)
-        noise = max(float((left_out**2).mean()), _LEAST_NOISE)
-        triangle = linalg.cholesky(gram + noise * np.eye(len(gram)), lower=True, check_finite=False)
-        return known, triangle, left_out
-
-
-def _left_out(matrix: FloatArray, wanted: FloatArray, n: int, query: IntArray) -> FloatArray:
-    """(n,) errors on the first n of the wanted numbers when each is left out of a Gaussian process.
-
-    The rows behind them belong to the queries `query`, and are left out with these.
-    """
-    triangle = linalg.cholesky(matrix, lower=True, check_finite=False)
-    inverse, _ = linalg.lapack.dpotri(triangle, lower=1)
-    pull = linalg.cho_solve((triangle, True), wanted, check_finite=False)
-    result = pull[:n] / np.diag(inverse)[:n]
-    for q in np.unique(query):
-        rows = np.append(q, n + np.flatnonzero(query == q))
-        block = np.tril(inverse[np.ix_(rows, rows)])  # the rows ascend, as in the lower triangle
-        result[q] = linalg.solve(block + np.tril(block, -1).T, pull[rows], assume_a="pos")[0]
-    return result
+        return known, linalg.cholesky(gram + noise * np.eye(len(gram)), lower=True, check_finite=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -373,14 +371,8 @@ class _Line:
         by_s, by_v = slope * self.moved, slope * self.shares
         return _rows(self.row, self.column, by_s, by_v, by_a, shape, self.output)
 
-    def slope_jacobian(
-        self, slopes: FloatArray, shape: Shape, rng: np.random.Generator
-    ) -> tuple[sparse.csr_array, FloatArray, IntArray]:
-        """Of some gradients of the last queries, for all of them, in units of an output's noise.
-
-        With their errors, and the queries that they are of.
-        """
-        first = len(self.start) - 1 - len(slopes)
+    def slope_jacobian(self, first: int, shape: Shape, rng: np.random.Generator) -> sparse.csr_array:
+        """Of some gradients of each query from `first` on, which stand for all, with an output's noise."""
         sizes = np.diff(self.start)[first:] - 1
         drawn = zip(self.start[first:], sizes, strict=False)
         at = np.concatenate([rng.permutation(size)[:_SAMPLED] + start for start, size in drawn])
@@ -400,9 +392,7 @@ class _Line:
         by_a = -bend * self.told.level[query, self.output] * total
         weight = self._weights(at, query)
         by_s, by_v, by_a = weight[row] * by_s, weight[row] * by_v, weight * by_a
-        jacobian = _rows(row, self.column[entry], by_s, by_v, by_a, shape, self.output)
-        error = slopes[query - first, self.column[at]] / self.copies[at] - slope * total
-        return jacobian, weight * error, query
+        return _rows(row, self.column[entry], by_s, by_v, by_a, shape, self.output)
 
     def _weights(self, at: IntArray, query: IntArray) -> FloatArray:
         """Of sampled gradients: those of all tokens of the query, shared out."""

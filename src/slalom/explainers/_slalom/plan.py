@@ -14,17 +14,17 @@ from slalom.perturb import Perturbations, join, whole
 from slalom.tokens import Tokens
 
 Effort = Literal["fast", "balanced", "faithful"]
-Kind = Literal["single", "short", "long", "near", "removal"]
+Kind = Literal["single", "short", "long", "gradient", "near", "removal"]
 Portion = list[tuple[Kind, Perturbations]]
 Rng = np.random.Generator
 
-_LONGEST_SHORT, _SHORTEST_LONG = 16, 12
-"""Short copies are cheap, and most of them; long ones are few, and asked for gradients."""
-_SHORT, _LONG = 9, 2
-"""A portion of size one has so many short copies, times the root of the text's length, and long ones."""
+_LONGEST_SHORT = 16
+"""Copies up to this size are cheap, and most of them."""
+_SHORT, _LONG, _GRADIENTS = 9, 4, 1
+"""A portion of size one has so many short copies, times the root of the length, long ones and gradients."""
 _NEAR = {"fast": 0, "balanced": 6, "faithful": 40}
 _MOST_GONE = 10
-_BACKWARD = 2
+_BACKWARD = 3
 """A forward and a backward pass cost about this many forward passes."""
 
 
@@ -91,18 +91,23 @@ def _portion(tokens: Tokens, size: int, rng: Rng, gradients: bool, length: int |
     short = min(ceil(size * _SHORT * sqrt(n)), 2**n)
     if length:
         return [("short", designs.picked(n, 2 * short, min(length, n), rng))]
-    long = size * _LONG * (1 if gradients else _BACKWARD)
-    return _copies(n, short, long if n > _LONGEST_SHORT else 0, rng, gradients)
+    long, bent = (size * _LONG, size * _GRADIENTS) if n > _LONGEST_SHORT else (0, 0)
+    return _copies(n, short, long, bent, rng, gradients)
 
 
-def _copies(n: int, short: int, long: int, rng: Rng, gradients: bool) -> Portion:
-    """Short and long copies; the whole text is one of the long ones where gradients are asked of them."""
+def _copies(n: int, short: int, long: int, bent: int, rng: Rng, gradients: bool) -> Portion:
+    """Short and long copies, and long ones with gradients, the whole text among them; or more without."""
     top = max(n - 1, 1)
-    most = min(_LONGEST_SHORT, top) if long else top
-    drawn: Portion = [("short", designs.all_scales(n, short, min(2, top), most, rng))]
+    drawn: Portion = [
+        ("short", designs.all_scales(n, short, min(2, top), min(_LONGEST_SHORT, top) if long else top, rng))
+    ]
+    if long and gradients:
+        copies = designs.all_scales(n, bent - 1, min(_LONGEST_SHORT, top), top, rng)
+        drawn.append(("gradient", join([copies, whole(n)])))
+    elif long:
+        long += _BACKWARD * bent
     if long:
-        copies = designs.all_scales(n, long - gradients, min(_SHORTEST_LONG, top), top, rng)
-        drawn.append(("long", join([copies, whole(n)]) if gradients else copies))
+        drawn.append(("long", designs.all_scales(n, long, min(_LONGEST_SHORT, top), top, rng)))
     return drawn
 
 
@@ -123,6 +128,7 @@ def _within(
         return [("short", designs.picked(n, room, min(3, max(n - 1, 1)), rng))]
     room -= asked
     near = room // 10 if n > PACES[effort].measured and _NEAR[effort] else 0
-    long = (room - near) // 7 if n > _LONGEST_SHORT else 0
+    long = (room - near) // 8 if n > _LONGEST_SHORT else 0
+    bent = -(-long // 4) if gradients else 0
     extra: Portion = [("near", _near(n, near, rng))] if near else []
-    return opening + _copies(n, room - near - long, long, rng, gradients) + extra
+    return opening + _copies(n, room - near - long - bent, long, bent, rng, gradients) + extra

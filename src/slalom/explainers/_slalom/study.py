@@ -29,7 +29,7 @@ _ENOUGH = 0.98
 _LEAST_ANSWERS = 24
 """Fewer answers cannot tell one head from several."""
 _CLEARLY = 1.0
-"""Several heads must be better by this many standard errors of the difference."""
+"""One head must be better by so many standard errors; several are judged by fits to fewer answers."""
 _NEAR = 0.7
 """The share of the text from which a copy belongs to its neighbourhood."""
 _LEAST_NEAR = 4
@@ -56,17 +56,17 @@ class Answers:
     slopes: FloatArray = field(default_factory=lambda: np.zeros(0))
     """… and one number for each of their positions, of the target's column."""
 
-    def with_portion(self, ask: Ask, target: Target, portion: Portion, gradients: bool) -> Answers:
-        """Asks a portion, and adds the answers; gradients are asked of long copies and of the whole text."""
-        plain = [part for part in portion if not (gradients and part[0] == "long")]
+    def with_portion(self, ask: Ask, target: Target, portion: Portion) -> Answers:
+        """Asks a portion, and adds the answers."""
+        plain = [part for part in portion if part[0] != "gradient"]
         queries = join([queries for _, queries in plain])
         kinds: list[Kind] = [*self.kinds, *(kind for kind, part in plain for _ in range(len(part)))]
         outputs, sloped, slopes = target.signal(ask(queries)), self.sloped, self.slopes
-        if gradients and (long := [part for kind, part in portion if kind == "long"]):
-            bent = join(long)
+        if asked := [part for kind, part in portion if kind == "gradient"]:
+            bent = join(asked)
             logits, found = ask.gradients(bent, target.weights)
             sloped = np.r_[sloped, np.arange(len(bent)) + len(kinds)]
-            kinds.extend("long" for _ in range(len(bent)))
+            kinds.extend("gradient" for _ in range(len(bent)))
             queries = join([queries, bent])
             outputs = np.concatenate([outputs, target.signal(logits)])
             slopes = np.concatenate([slopes, found])
@@ -213,13 +213,14 @@ def _several(
         answers.outputs[order],
         inverse,
         slopes=answers.slope_sums(units, width),
+        held=np.flatnonzero(answers.fresh[order]),
         column=target.column,
         seed=seed,
         check=check,
     )
     found = replace(found, left_out=found.left_out[np.argsort(order)])
     gain = (left_out**2 - found.left_out**2)[answers.fresh]
-    if gain.mean() <= _CLEARLY * gain.std() / np.sqrt(len(gain)):
+    if gain.mean() <= -_CLEARLY * gain.std() / np.sqrt(len(gain)):
         return None
     return found.surrogate, found.spread, found.left_out
 
