@@ -227,7 +227,7 @@ def test_why_it_stopped(bundled: Explainer):
     tossed = alone(Explainer(dice)(" ".join(f"word{i}" for i in range(30)), effort="fast"))
     assert tossed.settings["stopped"].startswith("the most that effort 'fast' asks is asked")
     assert tossed.settings["order_certainty"] < 0.87
-    assert tossed.settings["design"] == {"single": 30, "short": 110, "long": 12}
+    assert tossed.settings["design"] == {"single": 30, "short": 99, "long": 14}
     assert tossed.fidelity["r2"] < 0.5
 
 
@@ -240,11 +240,11 @@ def test_more_effort_asks_more(bundled: Explainer):
 def test_designs_by_effort(bundled: Explainer):
     text = " ".join([REVIEW] * 4)
     found = {effort: alone(bundled(text, effort=effort)).settings["design"] for effort in EFFORTS}
-    assert set(found["fast"]) == {"single", "short", "long"}
-    assert set(found["balanced"]) == {"single", "short", "long", "near"}
-    assert set(found["faithful"]) == {"single", "short", "long", "removal"}
+    assert set(found["fast"]) == {"single", "short", "long", "gradient"}
+    assert set(found["balanced"]) == {"single", "short", "long", "gradient", "near"}
+    assert set(found["faithful"]) == {"single", "short", "long", "gradient", "removal"}
     short = alone(bundled(REVIEW)).settings["design"]
-    assert set(short) == {"single", "short", "long", "removal"}
+    assert set(short) == {"single", "short", "long", "gradient", "removal"}
 
 
 TRUST = {"rmse", "r2", "r2_low", "r2_high", "linear_rmse", "linear_r2", "constant_rmse", "heldout_queries"}
@@ -476,7 +476,7 @@ def test_gradients_are_counted_and_can_be_left(bundled: Explainer):
     text = " ".join([REVIEW] * 3)
     with_them, without = alone(bundled(text)), alone(bundled(text, gradients=False))
     assert with_them.settings["gradients"] is True
-    assert with_them.cost.backwards == with_them.settings["design"]["long"]
+    assert with_them.cost.backwards == with_them.settings["design"]["gradient"]
     assert without.cost.backwards == 0
     assert without.settings["gradients"] is False
 

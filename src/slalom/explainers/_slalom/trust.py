@@ -29,7 +29,7 @@ def fidelity(
     result = _removals(found) | {"heldout_queries": float(len(inner))}
     if len(inner) < _LEAST or np.ptp(truth[inner]) == 0:
         return result, []
-    truth, error = truth[inner], _fresh_errors(answers, found, truth)[inner]
+    truth, error = truth[inner], found.left_out[inner]
     additive = _additive(answers, truth, inner)
     classes = _classes(sizes[inner], answers.queries.size)
     weights = _weights(classes, sizes[inner])
@@ -49,17 +49,6 @@ def fidelity(
     return result, [
         _one_class(truth, error, additive, sizes[inner], classes == c) for c in np.unique(classes)
     ]
-
-
-def _fresh_errors(answers: Answers, found: Study, truth: FloatArray) -> FloatArray:
-    """(N,) what is expected on a fresh copy like each query: the error when it is left out.
-
-    Single tokens are all asked, so that no fresh ones are left: theirs is the error of the fit itself.
-    """
-    single = np.flatnonzero(~answers.fresh)
-    error = found.left_out.copy()
-    error[single] = truth[single] - found.surrogate.predict(answers.queries[single].counts().toarray())[:, 0]
-    return error
 
 
 def _one_class(
