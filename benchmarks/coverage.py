@@ -23,7 +23,7 @@ from slalom.tokens import FloatArray
 
 SIZES = (12, 25, 100)
 NOISE = 0.1
-SCORES = ("value", "importance", "linear", "removal")
+SCORES = ("value", "importance", "share", "removal")
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def trial(d: int, background: bool, seed: list[int]) -> dict[str, FloatArray]:
     truth = {
         "value": model.predict(np.eye(d))[:, 0],
         "importance": model.importances - model.importances.mean(),
-        "linear": model.linear(units)[:, 0],
+        "share": model.linear(units)[:, 0],
         "removal": model.removal(units)[:, 0],
     }
     return {name: (found.scores[name] - truth[name]) / found.stderr[name] for name in SCORES}

@@ -75,7 +75,7 @@ def finish_types(
         target,
         method,
         readings.scores(surrogate),
-        ranking="linear",
+        ranking="share",
         surrogate=surrogate,
         fidelity=held_out(types, counts[sample.held_out], truth[sample.held_out], mean),
         settings=settings,

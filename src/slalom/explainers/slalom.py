@@ -76,7 +76,7 @@ def explain(
         target,
         "slalom",
         scores,
-        ranking="linear",
+        ranking="share",
         stderr=errors,
         surrogate=found.surrogate,
         fidelity=outcome.trust,
@@ -151,7 +151,7 @@ def _read(
     scores = {
         "value": surrogate.alone()[:, 0],
         "importance": weights - centre @ weights + gamma / tokens.n_types,
-        "linear": surrogate.shares()[:, 0],
+        "share": surrogate.shares()[:, 0],
         "removal": removal,
         "shapley": surrogate.shapley()[:, 0],
     }
@@ -160,7 +160,7 @@ def _read(
         "importance": readings.importance_slopes(surrogate, centre),
     }
     variances = {name: np.diag(found.spread(each)) for name, each in slopes.items()}
-    variances["linear"] = outcome.share_variance
+    variances["share"] = outcome.share_variance
     if found.removal_variance is not None:
         variances["removal"] = found.removal_variance
     else:

@@ -51,7 +51,7 @@ def explain(
         target,
         "slalom_ana",
         readings.scores(surrogate),
-        ranking="linear",
+        ranking="share",
         surrogate=surrogate,
         fidelity=_judge(ask, target, types, spare, seed, float(target.read(singles).mean())),
         settings={"solver": solved.status, "reference": tokens.types[plan.reference]},

@@ -21,7 +21,7 @@ def scores(surrogate: Slalom) -> dict[str, FloatArray]:
     return {
         "value": surrogate.values[:, 0],
         "importance": surrogate.importances,
-        "linear": surrogate.linear(positions)[:, 0],
+        "share": surrogate.linear(positions)[:, 0],
         "removal": surrogate.removal(positions)[:, 0],
         "shapley": surrogate.shapley(positions)[:, 0],
     }
