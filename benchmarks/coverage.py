@@ -1,11 +1,11 @@
-"""How often 95 % intervals of a SLALOM's scores cover the truth: planted SLALOMs with noise, planted d, seeds.
+"""How often 95 % intervals of a SLALOM's scores cover the truth, where the truth is planted.
 
     python benchmarks/coverage.py --texts 30 --out docs/results/coverage.md
 
-Each text has d words of a SLALOM drawn anew (importances of unit spread, values of spread two, with or without
-a background); answers carry normal noise of a tenth of their spread. A score is covered where it lies within
-1.96 standard errors of the truth. Truth: of a value, the output for the word alone; of an importance, that of
-the SLALOM, centred; of share and removal, those of the SLALOM.
+Each text has d words of a SLALOM drawn anew: importances of unit spread, values of spread two, with or
+without a background. Answers carry normal noise of a tenth of their spread. A score is covered where it lies
+within 1.96 standard errors of the truth. Truth: of a value, the output for the word alone; of an importance,
+that of the SLALOM, centred; of share and removal, those of the SLALOM.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def trial(d: int, background: bool, seed: list[int]) -> dict[str, FloatArray]:
     spread = float(model.predict(copies).std())
 
     def answer(texts: list[str]) -> FloatArray:
-        counts = np.array([np.bincount([place[word] for word in text.split()], minlength=d) for text in texts])
+        counts = np.array(
+            [np.bincount([place[word] for word in text.split()], minlength=d) for text in texts]
+        )
         return model.predict(counts.astype(float))[:, 0] + NOISE * spread * rng.normal(size=len(texts))
 
     found = slalom.Explainer(answer)(" ".join(words), target=1)
