@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 Progress = Callable[[int], None]
 """Called with the number of queries asked so far about a text."""
-Finished = Callable[[], None]
+Finished = Callable[[], object]
 """Called when a text is explained."""
 
 

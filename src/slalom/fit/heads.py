@@ -25,7 +25,7 @@ Shape = tuple[int, int, int]
 
 HEADS = 12
 """Fewer predict less well; more take longer and add little (docs/design-study.md)."""
-_STEPS = 120
+_STEPS, _FOLD_STEPS = 120, 60
 _NOISE = 0.3
 """Standard deviation of what is left unexplained, in units of the outputs' …"""
 _SLOPE_NOISE = 0.7
@@ -143,25 +143,25 @@ def fit(
     shape = (HEADS, len(inverse) + 1, z.shape[1])
     centre, prior = _prior(shape, inverse, z)
     rng = np.random.default_rng(seed)
-    start = _start(shape, _tokens(inverse).shape[1] + 1, rng)
+    start = _start(shape, inverse, rng)
 
-    def solved(task: _Task) -> FloatArray:
+    def solved(task: _Task, steps: int) -> FloatArray:
         def objective(theta: FloatArray) -> tuple[float, FloatArray]:
             check()
             loss, gradient = task.misfit(centre + prior @ theta, shape)
             return loss + 0.5 * float(theta @ theta), prior.T @ gradient + theta
 
-        options = {"maxiter": _STEPS, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-9}
+        options = {"maxiter": steps, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-9}
         found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
         return centre + prior @ np.asarray(found.x)
 
-    x = solved(task)
+    x = solved(task, _STEPS)
     held = np.arange(len(z)) if held is None else held
     left_out = task.errors(x, shape)
     for part in _folds(np.diff(counts.indptr)[held], rng):
         rows = held[part]
         rest = np.delete(np.arange(len(z)), rows)
-        left_out[rows] = task.only(rows).errors(solved(task.only(rest)), shape)
+        left_out[rows] = task.only(rows).errors(solved(task.only(rest), _FOLD_STEPS), shape)
     noise = max(float((left_out[held] ** 2).mean()), _LEAST_NOISE)
     known, triangle = task.spread(x, shape, prior, noise, rng)
     own = _own(prior, shape, column, scale)
@@ -175,7 +175,7 @@ def _folds(sizes: IntArray, rng: np.random.Generator) -> list[IntArray]:
 
 
 def _with_background(counts: sparse.csr_array) -> sparse.csr_array:
-    return sparse.csr_array(sparse.hstack([counts, np.ones((counts.shape[0], 1))], format="csr"))
+    return sparse.csr_array(sparse.hstack([counts, np.ones((len(counts.indptr) - 1, 1))], format="csr"))
 
 
 def _prior(shape: Shape, inverse: IntArray, z: FloatArray) -> tuple[FloatArray, sparse.csr_array]:
@@ -206,9 +206,10 @@ def _tokens(inverse: IntArray) -> sparse.csr_array:
     )
 
 
-def _start(shape: Shape, width: int, rng: np.random.Generator) -> FloatArray:
+def _start(shape: Shape, inverse: IntArray, rng: np.random.Generator) -> FloatArray:
     """All heads but the first set out from random places, or they would stay copies of one head."""
-    h, _, k = shape
+    h, u, k = shape
+    width = u + int((np.bincount(inverse) > 1).sum())
     s = _START * rng.standard_normal((h, width))
     v = _START * rng.standard_normal((h, width, k))
     s[0], v[0] = 0.0, 0.0
@@ -254,7 +255,7 @@ class _Task:
     @cached_property
     def _sloped(self) -> FloatArray:
         """(Q, units) the tokens of the queries with gradients."""
-        return self.counts[self.counts.shape[0] - len(self.slopes) :, :-1].toarray()
+        return self.counts[len(self.z) - len(self.slopes) :, :-1].toarray()
 
     def only(self, rows: IntArray) -> _Task:
         """The same of some queries, in ascending order."""
@@ -277,7 +278,7 @@ class _Task:
         seen = [line.jacobian(shape)]
         if len(self.slopes):
             seen.append(line.slope_jacobian(len(self.z) - len(self.slopes), shape, rng))
-        known = (sparse.vstack(seen, format="csr") @ prior).astype(np.float32).toarray()
+        known = sparse.csr_array(sparse.vstack(seen, format="csr") @ prior, dtype=np.float32).toarray()
         gram = (known @ known.T).astype(float)
         return known, linalg.cholesky(gram + noise * np.eye(len(gram)), lower=True, check_finite=False)
 
@@ -358,11 +359,12 @@ class _Line:
     @classmethod
     def of(cls, counts: sparse.csr_array, told: Told, v: FloatArray, output: int) -> _Line:
         counts.sort_indices()  # the background is the last entry of its query
-        column, start = counts.indices, counts.indptr
-        row = np.repeat(np.arange(counts.shape[0]), np.diff(start))
-        shares = counts.data * told.weights[:, column] / told.total[row].T
+        column, start = counts.indices.astype(np.int64), counts.indptr.astype(np.int64)
+        copies = counts.data.astype(float)
+        row = np.repeat(np.arange(len(start) - 1), np.diff(start))
+        shares = copies * told.weights[:, column] / told.total[row].T
         moved = shares * (v[:, column] - told.each[row, :, output].T)
-        return cls(told, row, column, start, counts.data, shares, moved, output)
+        return cls(told, row, column, start, copies, shares, moved, output)
 
     def jacobian(self, shape: Shape) -> sparse.csr_array:
         """(N, P) of the outputs."""

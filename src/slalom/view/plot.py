@@ -63,7 +63,7 @@ def bar(explanation: Explanation, *, score: str | None = None, top: int = 15, ax
         places,
         scores[order],
         xerr=None if stderr is None else stderr[order],
-        color=[_ink(explanation, name, scores[i]) for i in order],
+        color=[_ink(explanation, name, float(scores[i])) for i in order],
         error_kw={"elinewidth": 0.8, "ecolor": "0.4"},
     )
     ax.axvline(0, color="0.4", linewidth=0.8)

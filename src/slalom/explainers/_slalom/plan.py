@@ -20,7 +20,7 @@ Rng = np.random.Generator
 
 _LONGEST_SHORT = 16
 """Copies up to this size are cheap, and most of them."""
-_SHORT, _LONG, _GRADIENTS = 9, 4, 1
+_SHORT, _LONG, _GRADIENTS = 10, 5, 1
 """A portion of size one has so many short copies, times the root of the length, long ones and gradients."""
 _NEAR = {"fast": 0, "balanced": 6, "faithful": 40}
 _MOST_GONE = 10
@@ -46,7 +46,7 @@ class Pace:
 
 PACES: Mapping[Effort, Pace] = {
     "fast": Pace(first=2, last=2, certainty=0.0, r2=0.0, measured=0),
-    "balanced": Pace(first=4, last=8, certainty=0.7, r2=0.6, measured=50),
+    "balanced": Pace(first=4, last=8, certainty=0.7, r2=0.65, measured=50),
     "faithful": Pace(first=8, last=16, certainty=0.92, r2=0.95, measured=128),
 }
 
