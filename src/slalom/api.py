@@ -87,7 +87,7 @@ class Explainer:
         return dict(zip(self.labels, rows[0].tolist(), strict=True))
 
     @overload
-    def __call__(self, text: Text, **call: Any) -> Explanation: ...
+    def __call__(self, text: Text, **call: Any) -> Explanation: ...  # pyright: ignore[reportOverlappingOverload]
 
     @overload
     def __call__(self, text: Iterable[Text], **call: Any) -> Explanations: ...

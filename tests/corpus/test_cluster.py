@@ -83,7 +83,7 @@ def started(place: str, attempts: int = 5) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray's own, about itself
         from ray.cluster_utils import Cluster
-    made = Cluster()
+    made, before = Cluster(), _children()
     node = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
     try:
         made.add_node(**node, temp_dir=place)
@@ -91,10 +91,17 @@ def started(place: str, attempts: int = 5) -> Any:
         made.wait_for_nodes(timeout=HANGS)
     except Exception:
         made.shutdown()
+        for left in _children() - before:  # of a node that did not come up, which no shutdown knows
+            with suppress(psutil.NoSuchProcess):
+                left.kill()
         if attempts == 1:
             raise
         return started(place, attempts - 1)
     return made
+
+
+def _children() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
 
 
 @contextmanager
