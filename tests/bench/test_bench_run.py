@@ -187,7 +187,7 @@ def test_wrong_settings_are_refused(wrong: dict[str, Any], told: str) -> None:
 def test_the_command_prints_json_and_nothing_else(model: str, tmp_path: Path) -> None:
     file = tmp_path / "texts.csv"
     pandas.DataFrame({"text": SENTENCES, "label": [0, 1] * 4}).to_csv(file, index=False)
-    numbers = ["--tokens", "12", "--samples", "10", "-n", "1", "--repeats", "1", "--engines", "eager"]
+    numbers = ["--tokens", "12", "--budget", "10", "-n", "1", "--repeats", "1", "--engines", "eager"]
     given = ["bench", "--data", str(file), "-m", model, *numbers, "--parts", "overhead", "--json"]
     found = CliRunner().invoke(app, [*given, "--out", str(tmp_path / "out")])
     assert found.exit_code == 0, found.output

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slalom.cli import app
+from slalom.cli.renamed import RENAMED
 from zoo import tiny
 
 ROWS = [
@@ -159,7 +160,7 @@ def test_a_run_in_which_nothing_could_be_measured_fails_with_the_reason():
 
 def test_wrong_usage_and_help():
     assert CliRunner().invoke(app, ["evaluate", "--out", "out"]).exit_code == 2
-    assert run("--documents", "0").exit_code == 2
+    assert run("--limit", "0").exit_code == 2
     told = run("--help").stdout
     assert "slalom evaluate --data reviews.csv --out results" in told
     assert "--protocols" in told
@@ -187,3 +188,15 @@ def test_a_narrow_terminal_has_an_answer_standard_errors_and_whole_words(monkeyp
     words = set(result.stdout.replace("\n", " ").split())
     assert {"deletion", "removals", "queries", "method"} <= words
     assert any(word.startswith("±0.") for word in words)
+
+
+def test_options_by_the_names_they_had_before():
+    result = run("--documents=2", "--no-figures")
+    assert result.exit_code == 0, result.stderr
+    assert "warning: --documents is called --limit now" in result.stderr.splitlines()
+    assert Path("out/documents.jsonl").read_text().count("\n") == 2
+    for command, renamed in RENAMED.items():
+        told = CliRunner().invoke(app, [command, "--help"]).stdout
+        for before, now in renamed.items():
+            assert now in told
+            assert f"{before} " not in told

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from explained import write_parquet
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slalom import data
 from slalom.corpus.documents import Document, document, from_table, groups, to_table
 from slalom.corpus.source import Columns, _data_set, open_source
 from slalom.errors import InputError
@@ -109,10 +111,11 @@ def test_a_data_set_is_read_through_the_datasets_library(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
     columns = Columns(text="review", split="test")
-    _, rows = _data_set("owner/name", columns)
+    _, _, rows = _data_set("owner/name", columns)
     assert [row["review"] for _, row in rows() if isinstance(row, dict)] == ["held out"]
-    with pytest.raises(InputError, match="no column 'text'"):
-        _data_set("owner/name", Columns())
+    assert _data_set("owner/name", Columns())[0].text == "review"
+    with pytest.raises(InputError, match="no column 'key'"):
+        _data_set("owner/name", Columns(id="key"))
 
 
 def test_rows_that_cannot_be_used_stay_rows(tmp_path: Path) -> None:
@@ -169,7 +172,7 @@ def test_wrong_bytes_in_parquet_cost_their_own_row_only(tmp_path: Path) -> None:
     ("given", "columns", "told"),
     [
         ("missing.csv", Columns(), "there is no file, folder or data set"),
-        ("a.csv", Columns(), "has no column 'text', only: key, review"),
+        ("a.csv", Columns(), "has no column 'text', only: key, remark"),
         ("a.csv", Columns("review", id="name"), "has no column 'name'"),
         ("a.parquet", Columns("number"), "holds int64, not text"),
         ("mixed", Columns(), "files of different kinds: csv, parquet"),
@@ -182,7 +185,7 @@ def test_wrong_bytes_in_parquet_cost_their_own_row_only(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_told(tmp_path: Path, given: str, columns: Columns, told: str) -> None:
     for folder in ("mixed", "empty", "plain"):
         (tmp_path / folder).mkdir()
-    write_csv(tmp_path / "a.csv", [["key", "review"], ["1", "good"]])
+    write_csv(tmp_path / "a.csv", [["key", "remark"], ["1", "good"]])
     write_csv(tmp_path / "mixed" / "a.csv", [["text"], ["good"]])
     write_parquet(tmp_path / "mixed" / "a.parquet", ["good"])
     write_parquet(tmp_path / "a.parquet", ["good"], number=pa.array([1]))
@@ -227,3 +230,23 @@ def test_a_group_survives_its_way_to_a_worker() -> None:
     ]
     (group,) = groups(iter(documents))
     assert from_table(to_table(group)) == group
+
+
+@pytest.mark.parametrize("name", ["text", "sentence", "review"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "jsonl"])
+def test_a_text_column_with_a_usual_name_is_found(tmp_path: Path, kind: str, name: str):
+    frame = pandas.DataFrame({"label": [0, 1], name: ["good", "bad"]})
+    path = tmp_path / f"it.{kind}"
+    if kind == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        (frame.to_csv if kind == "csv" else frame.to_parquet)(path, index=False)
+    assert texts(read(path)) == ["good", "bad"]
+    assert [one.text for one in data.read(path).documents] == ["good", "bad"], "as the other commands read it"
+
+
+def test_the_usual_names_have_an_order_and_a_named_column_goes_first(tmp_path: Path):
+    path = tmp_path / "it.csv"
+    pandas.DataFrame({"review": ["r"], "sentence": ["s"], "words": ["w"]}).to_csv(path, index=False)
+    assert texts(read(path)) == ["s"]
+    assert texts(read(path, Columns(text="words"))) == ["w"]

@@ -277,7 +277,7 @@ def run(*arguments: str) -> Result:
 
 @pytest.mark.usefixtures("_here")
 def test_the_command_prints_and_writes_the_same(tmp_path: Path):
-    given = ("corpus.jsonl", "--text", "review", "-m", "model", "--queries", "500", "--min-count", "3")
+    given = ("corpus.jsonl", "--text", "review", "-m", "model", "--budget", "500", "--min-count", "3")
     result = run(*given, "--html", "page.html", "--csv", "tokens.csv", "--save", "global.json", "--top", "5")
     assert result.exit_code == 0, result.stderr
     assert "held-out R²  excerpts 1.00" in result.stdout

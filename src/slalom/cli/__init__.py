@@ -14,6 +14,7 @@ from slalom.cli.explain import explain
 from slalom.cli.explain_corpus import explain_corpus
 from slalom.cli.global_ import global_
 from slalom.cli.methods import methods
+from slalom.cli.renamed import Command
 from slalom.cli.reproduce import reproduce
 from slalom.cli.run import INTERRUPTED
 from slalom.cli.serve import serve
@@ -29,10 +30,10 @@ app = typer.Typer(
 )
 app.command()(explain)
 app.command()(compare)
-app.command()(bench)
-app.command()(evaluate)
+app.command(cls=Command)(bench)
+app.command(cls=Command)(evaluate)
 app.command()(explain_corpus)
-app.command("global")(global_)
+app.command("global", cls=Command)(global_)
 app.command()(methods)
 app.command()(reproduce)
 app.command()(serve)

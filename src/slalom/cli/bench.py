@@ -16,13 +16,13 @@ from slalom.cli.run import guarded, say, status, still_libraries
 WORK = "What is measured"
 
 Documents = Annotated[
-    int, o.option(o.DATA, "--documents", "-n", min=1, metavar="N", help="How many; 10 by default.")
+    int, o.option(o.DATA, "--limit", "-n", min=1, metavar="N", help="How many; 10 by default.")
 ]
 SlowDocuments = Annotated[
     int,
     o.option(
         o.DATA,
-        "--slow-documents",
+        "--slow-limit",
         min=1,
         metavar="N",
         help="How many for peers that take tens of seconds each, once each; 2 by default.",
@@ -42,7 +42,7 @@ QualityLength = Annotated[
 ]
 Samples = Annotated[
     int,
-    o.option(WORK, "--samples", min=3, metavar="N", help="Samples of each explanation; 1000 by default."),
+    o.option(WORK, "--budget", min=3, metavar="N", help="Samples of each explanation; 1000 by default."),
 ]
 Repeats = Annotated[
     int,

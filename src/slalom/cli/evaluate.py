@@ -31,9 +31,7 @@ Out = Annotated[
 ]
 Documents = Annotated[
     int,
-    o.option(
-        o.DATA, "--documents", "-n", min=1, metavar="N", help="How many, drawn by the seed; 50 by default."
-    ),
+    o.option(o.DATA, "--limit", "-n", min=1, metavar="N", help="How many, drawn by the seed; 50 by default."),
 ]
 Cut = Annotated[
     int,
@@ -50,7 +48,7 @@ Corpus = Annotated[
 ]
 CorpusDocuments = Annotated[
     int,
-    o.option(o.DATA, "--corpus-documents", min=2, metavar="N", help="How many of them; 2000 by default."),
+    o.option(o.DATA, "--corpus-limit", min=2, metavar="N", help="How many of them; 2000 by default."),
 ]
 Methods = Annotated[
     str | None,

@@ -29,7 +29,7 @@ Queries = Annotated[
     int | None,
     o.option(
         o.EXPLANATION,
-        "--queries",
+        "--budget",
         min=20,
         metavar="N",
         help="How many excerpts to ask about; 25 for each token type by default.",
@@ -74,7 +74,7 @@ def global_(
 
         slalom global reviews.parquet --html model.html
 
-        slalom global reviews.csv --text review -m ./my-model --queries 100000 --save global.json
+        slalom global reviews.csv --text review -m ./my-model --budget 100000 --save global.json
     """
     check_files(html, csv, save)
     with guarded(quiet):

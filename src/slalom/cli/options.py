@@ -77,7 +77,7 @@ Side = Annotated[
 
 CorpusText = Annotated[
     str | None,
-    option(CORPUS, "--text", metavar="COLUMN", help="The column of the text; 'text' by default."),
+    option(CORPUS, "--text", metavar="COLUMN", help="The column of the text, if it has no usual name."),
 ]
 CorpusSplit = Annotated[
     str | None,

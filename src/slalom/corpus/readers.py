@@ -69,6 +69,19 @@ def kind_of(path: str) -> str | None:
     return KINDS.get(suffixes[-1]) if suffixes else None
 
 
+def header(file: File) -> list[str]:
+    """The names of a file's columns; of JSON lines, those of the first row."""
+    if file.kind == "csv":
+        with _open(file) as raw, _lines(raw) as lines:
+            return next(csv.reader(lines, delimiter=_delimiter(file)), [])
+    if file.kind == "parquet":
+        with _open_parquet(file) as opened:
+            return list(opened.schema_arrow.names)
+    if file.kind == "txt":
+        return []
+    return list(next((row for row in rows(file, []) if isinstance(row, dict)), {}))
+
+
 def check_columns(file: File, text: str, others: Sequence[str]) -> None:
     """Refuse a missing column, or one that holds no text, before any work is done.
 
@@ -76,8 +89,7 @@ def check_columns(file: File, text: str, others: Sequence[str]) -> None:
     """
     pa = arrow()
     if file.kind == "csv":
-        with _open(file) as raw, _lines(raw) as lines:
-            _require(next(csv.reader(lines, delimiter=_delimiter(file)), []), file, text, *others)
+        _require(header(file), file, text, *others)
     elif file.kind == "parquet":
         with _open_parquet(file) as opened:
             schema = opened.schema_arrow

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
 from slalom.corpus.documents import MAX_CHARACTERS, Document, document
 from slalom.corpus.files import failed, filesystem
-from slalom.corpus.readers import KINDS, File, check_columns, checksum, kind_of, rows
+from slalom.corpus.readers import KINDS, File, check_columns, checksum, header, kind_of, rows
 from slalom.data.public import known
+from slalom.data.rows import TEXTS
 from slalom.data.tables import Bad, Row
 from slalom.errors import InputError
 
@@ -53,12 +54,9 @@ def open_source(given: str, columns: Columns | None = None, most: int = MAX_CHAR
     Its documents come in a fixed order: by the names of the files, then by row. Rows without a usable text,
     and texts of more than `most` characters, are documents with a problem.
     """
-    columns = columns or Columns()
     found = _files(given)
-    if found is None:
-        identity, read = _data_set(given, columns)
-    else:
-        identity, read = _from_files(found, columns)
+    wanted = columns or Columns()
+    columns, identity, read = _data_set(given, wanted) if found is None else _from_files(found, wanted)
 
     def documents() -> Iterator[Document]:
         for row, (name, content) in enumerate(_chosen(read(), columns)):
@@ -85,9 +83,16 @@ def _same(found: Any, wanted: str) -> bool:
     return (found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)) == wanted
 
 
-def _from_files(files: list[File], columns: Columns) -> tuple[Identity, Callable[[], Named]]:
+def _with_text(columns: Columns, have: Sequence[str]) -> Columns:
+    """The column of the text as it was named, or the first with a usual name."""
+    usual = next((name for name in TEXTS if name in have), "text")
+    return replace(columns, text=columns.text or usual)
+
+
+def _from_files(files: list[File], columns: Columns) -> tuple[Columns, Identity, Callable[[], Named]]:
     if files[0].kind == "txt" and columns != Columns():
         raise InputError("a folder of .txt files has no columns: leave --text, --id and --split out")
+    columns = _with_text(columns, header(files[0]))
     text, *others = columns.wanted
     for file in files:
         check_columns(file, text, others)
@@ -97,7 +102,10 @@ def _from_files(files: list[File], columns: Columns) -> tuple[Identity, Callable
             name = file.relative if file.kind == "txt" else None
             yield from ((name, row) for row in rows(file, columns.wanted))
 
-    return lambda: {"files": [{"name": file.relative, "content": checksum(file)} for file in files]}, read
+    def identity() -> dict[str, Any]:
+        return {"files": [{"name": file.relative, "content": checksum(file)} for file in files]}
+
+    return columns, identity, read
 
 
 def _files(given: str) -> list[File] | None:
@@ -151,13 +159,14 @@ def _alike(files: list[File], given: str) -> list[File]:
     return files
 
 
-def _data_set(given: str, columns: Columns) -> tuple[Identity, Callable[[], Named]]:
+def _data_set(given: str, columns: Columns) -> tuple[Columns, Identity, Callable[[], Named]]:
     from slalom.data.hub import from_hub
 
     one = known(given)
     if one is not None and one.hub is None:
         raise InputError(f"{one.name} is not on the hub; put it into the folder that SLALOM_DATA names")
     table = from_hub(given if one is None or one.hub is None else one.hub, one)
+    columns = _with_text(columns, table.columns)
     missing = [name for name in columns.wanted if name not in (*table.columns, "split")]
     if missing:
         have = ", ".join(table.columns)
@@ -169,4 +178,4 @@ def _data_set(given: str, columns: Columns) -> tuple[Identity, Callable[[], Name
             digest.update(repr(row).encode("utf-8", "replace"))
         return {"data_set": given, "begins": digest.hexdigest()}
 
-    return identity, lambda: ((None, row) for _, row in table.rows(columns.split))
+    return columns, identity, lambda: ((None, row) for _, row in table.rows(columns.split))

@@ -13,7 +13,8 @@ from slalom.errors import InputError
 
 TextColumn = str | tuple[str, str]
 
-_TEXTS = ("text", "sentence", "review", "content", "document", "comment", "post", "tweet", "body")
+TEXTS = ("text", "sentence", "review", "content", "document", "comment", "post", "tweet", "body")
+"""Usual names of the column of the text; the first that is there is taken, by every command."""
 _PAIRS = (
     ("sentence1", "sentence2"),
     ("premise", "hypothesis"),
@@ -56,7 +57,7 @@ def choose_columns(table: Table, text: TextColumn | None, label: str | None) -> 
 
 
 def _guess_text(table: Table) -> TextColumn:
-    for name in _TEXTS:
+    for name in TEXTS:
         if name in table.columns:
             return name
     for pair in _PAIRS:
