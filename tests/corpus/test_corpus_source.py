@@ -173,7 +173,7 @@ def test_wrong_bytes_in_parquet_cost_their_own_row_only(tmp_path: Path) -> None:
     [
         ("missing.csv", Columns(), "there is no file, folder or data set"),
         ("a.csv", Columns(), "has no column 'text', only: key, remark"),
-        ("a.csv", Columns("review", id="name"), "has no column 'name'"),
+        ("a.csv", Columns("remark", id="name"), "has no column 'name'"),
         ("a.parquet", Columns("number"), "holds int64, not text"),
         ("mixed", Columns(), "files of different kinds: csv, parquet"),
         ("empty", Columns(), "holds no corpus"),
