@@ -146,7 +146,8 @@ class Explanation:
     def __post_init__(self) -> None:
         n = len(self.tokens)
         for name in ("scores", "stderr"):
-            arrays = Scores({RENAMED.get(k, k): frozen(a, float) for k, a in getattr(self, name).items()})
+            given: Mapping[str, FloatArray] = getattr(self, name)
+            arrays = Scores({RENAMED.get(k, k): frozen(a, float) for k, a in given.items()})
             wrong = [key for key, a in arrays.items() if a.shape != (n,)]
             if wrong:
                 raise ValueError(f"{name} {wrong} do not have one number for each of the {n} tokens")
@@ -395,7 +396,7 @@ class Explanations(list[Explanation]):
         import pandas
 
         frame = pandas.concat(frames, ignore_index=True)
-        return frame[["document", *(name for name in frame.columns if name != "document")]]
+        return frame.loc[:, ["document", *(name for name in frame.columns if name != "document")]]
 
     def to_dict(self) -> list[dict[str, Any]]:
         """The document of each."""

@@ -214,7 +214,7 @@ def _column(score: str) -> str:
 
 def _stored(column: str, there: Sequence[str]) -> str:
     """What a column is called in a file: a name of before, where the file is of before."""
-    before = schema.BEFORE.get(column)
+    before = schema.BEFORE.get(column, column)
     return before if before in there and column not in there else column
 
 
