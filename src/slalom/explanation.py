@@ -26,7 +26,7 @@ from slalom.record import (
     whole,
 )
 from slalom.surrogate import Additive, Heads, Slalom
-from slalom.tokens import FloatArray, Tokens, frozen
+from slalom.tokens import FloatArray, IntArray, Tokens, frozen
 
 if TYPE_CHECKING:
     import pandas
@@ -233,9 +233,15 @@ class Explanation:
 
     def top(self, k: int = 10, score: str | None = None) -> list[tuple[str, float]]:
         """The k tokens with the largest absolute score."""
-        scores = self.score(score)
-        order = np.argsort(-np.abs(scores), kind="stable")[: check("k", k, Count)]
+        scores, listed = self.score(score), self.listed
+        order = listed[np.argsort(-np.abs(scores[listed]), kind="stable")[: check("k", k, Count)]]
         return [(self.tokens.strings[i], float(scores[i])) for i in order]
+
+    @property
+    def listed(self) -> IntArray:
+        """The positions that a table lists: all, or the first of each type where types are scored."""
+        by_type = self.settings.get("granularity") == "types"
+        return self.tokens.first if by_type else np.arange(len(self))
 
     def predict(self, kept: Iterable[int] | Iterable[bool]) -> float:
         """The surrogate's score of the target if only the kept tokens stood there.

@@ -472,3 +472,21 @@ def test_very_small_scores_have_a_power_of_ten(browser: Browser, tmp_path: Path)
         assert page.locator(".tokens tbody td:last-child").all_inner_texts() == ["+2.00", "−1.00", "0.00"]
         token(page, 0).hover()
         assert "×10⁻⁸ +2.00" in " ".join(page.get_by_role("tooltip").inner_text().split())
+
+
+def test_types_are_listed_once_and_labels_have_bars_of_one_scale(browser: Browser, tmp_path: Path):
+    by_type = slalom_explanation("so so good so bad good", settings={"granularity": "types"})
+    with opened(browser, tmp_path, by_type) as (page, _):
+        assert page.locator(".tokens h3").inner_text() == "Token types by share, strongest first"
+        assert sorted(page.locator(".tokens tbody bdi").all_inner_texts()) == ["bad", "good", "so"]
+        page.get_by_label("value", exact=True).check(force=True)
+        assert page.locator(".tokens tbody tr").count() == 3
+    known = {"labels": tuple("abcd"), "probabilities": np.array([0.6, 0.2, 0.1, 0.1]), "target": "a"}
+    for width in (1400, 390):
+        with opened(
+            browser, tmp_path, slalom_explanation(**known), viewport={"width": width, "height": 900}
+        ) as (page, _):
+            wide = page.locator(".labels svg").evaluate_all(
+                "all => all.map(bar => Math.round(bar.getBoundingClientRect().width))"
+            )
+            assert len(set(wide)) == 1

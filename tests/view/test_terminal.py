@@ -181,3 +181,14 @@ def test_very_small_scores_have_a_power_of_ten():
     text = shown(single_score("a b c", scores={"attribution": np.array([2e-8, -1e-8, 0.0])}))
     assert "attribution ×10⁻⁸" in text
     assert [row.split()[-1] for row in rows(text)] == ["+2.00", "−1.00", "0.00"]
+
+
+def test_types_are_listed_once():
+    tokens = tokens_of("so so good so bad good")
+    by_type = slalom_explanation(tokens=tokens, settings={"granularity": "types"})
+    for more in ({}, {"every_token": True}):
+        named = [row.split()[1] for row in rows(shown(by_type, **more))]
+        assert sorted(named) == ["bad", "good", "so"]
+    assert len(by_type.top(9)) == 3
+    long = slalom_explanation(f"{LONG} {LONG}", settings={"granularity": "types"})
+    assert f"the {TOP} strongest of 40 token types" in shown(long)

@@ -42,6 +42,7 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
     names = [every[kind] for kind in kinds]
     own = [label(tokens.strings[i]) for i in units]
     shown = sentences.columns(explanation)
+    each = len(explanation.listed) == len(explanation)
     starts = np.cumsum([0, *(len(run.positions) for run in pieces)])
     plain_runs = len(units) == len(pieces)
     return {
@@ -52,6 +53,8 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
         "own": {unit: own for unit, own in enumerate(own) if own != names[types[unit]]},
         "frequencies": np.bincount(tokens.inverse, minlength=tokens.n_types)[kinds].tolist(),
         "runs": None if plain_runs else [list(range(a, b)) for a, b in pairwise(starts.tolist())],
+        "listed": None if each else np.unique(types, return_index=True)[1].tolist(),
+        "kinds": sentences.kinds(explanation),
         "meanings": {name: sentences.meaning(explanation, name) for name in shown},
         "classes": [_class(one, units) for one in (explanation, *explanation.classes.values())],
     }

@@ -201,8 +201,8 @@ def _run(run: Run, kind: str, marked: bool) -> str:
 
 
 def _caption(explanation: Explanation) -> str:
-    n = len(explanation)
-    return f"The {TOP} strongest of {n:,} tokens" if n > TOP else "Tokens, strongest first"
+    n, kinds = len(explanation.listed), sentences.kinds(explanation)
+    return f"The {TOP} strongest of {n:,} {kinds}" if n > TOP else f"{kinds.capitalize()}, strongest first"
 
 
 def _table(explanation: Explanation) -> str:

@@ -25,7 +25,8 @@ function cell(state, name, unit) {
 function table(section, state, on) {
   const names = Object.keys(state.class.decimals);
   const shown = [state.score, ...names.filter((name) => name !== state.score)];
-  const order = state.data.places.map((_, unit) => unit);
+  const order = state.data.listed?.slice() ?? state.data.places.map((_, unit) => unit);
+  const { kinds } = state.data;
   order.sort((a, b) => Math.abs(finite(state.shares[b])) - Math.abs(finite(state.shares[a])) || a - b);
   const total = order.length;
   const body = el("tbody");
@@ -35,13 +36,13 @@ function table(section, state, on) {
   for (const name of shown) head.append(el("th", { class: "number", scope: "col" }, ...heading(state.class, name)));
   const wide = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "scores of the tokens" },
     el("table", {}, el("thead", {}, head), body));
-  const title = el("h3", {}, total > FIRST_ROWS ? `The ${FIRST_ROWS} strongest of ${total.toLocaleString("en")} tokens, by ${state.score}` : `Tokens by ${state.score}, strongest first`);
+  const title = el("h3", {}, total > FIRST_ROWS ? `The ${FIRST_ROWS} strongest of ${total.toLocaleString("en")} ${kinds}, by ${state.score}` : `${kinds[0].toUpperCase()}${kinds.slice(1)} by ${state.score}, strongest first`);
   section.replaceChildren(title, wide);
   if (total > FIRST_ROWS) {
     const more = el("button", { type: "button" }, `Show all ${total.toLocaleString("en")}`);
     more.addEventListener("click", () => {
       add(order.slice(FIRST_ROWS));
-      title.textContent = `All ${total.toLocaleString("en")} tokens, by ${state.score}`;
+      title.textContent = `All ${total.toLocaleString("en")} ${kinds}, by ${state.score}`;
       more.remove();
       wide.focus();
     });

@@ -246,9 +246,14 @@ def error(stderr: float, places: int) -> str:
 
 
 def order(explanation: Explanation, count: int | None = None) -> list[int]:
-    """Positions by size of the ranking score, largest first."""
-    size = np.abs(np.nan_to_num(explanation.score(), nan=0.0))
-    return np.argsort(-size, kind="stable")[:count].tolist()
+    """Positions that are listed, by size of the ranking score, largest first."""
+    size = np.abs(np.nan_to_num(explanation.score()[explanation.listed], nan=0.0))
+    return explanation.listed[np.argsort(-size, kind="stable")[:count]].tolist()
+
+
+def kinds(explanation: Explanation) -> str:
+    """What a table lists."""
+    return "tokens" if len(explanation.listed) == len(explanation) else "token types"
 
 
 def columns(explanation: Explanation) -> list[str]:

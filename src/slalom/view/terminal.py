@@ -75,8 +75,9 @@ def _body(explanation: Explanation, console: Console, every_token: bool) -> None
     console.print(Padding(_text(explanation, console), (1, 2)))
     console.print(legend(explanation, console))
     console.print(_table(explanation, console, every_token))
-    if not every_token and len(explanation) > TOP:
-        console.print(Text(f"the {TOP} strongest of {len(explanation)} tokens", style="dim"))
+    total = len(explanation.listed)
+    if not every_token and total > TOP:
+        console.print(Text(f"the {TOP} strongest of {total} {sentences.kinds(explanation)}", style="dim"))
     if explanation.measured and "removal" in _fitting(explanation, console.width):
         console.print(Text("* measured: the model's own answers without each token", style="dim"))
     said = sentences.verdict(explanation)
@@ -116,7 +117,7 @@ def _table(explanation: Explanation, console: Console, every_token: bool) -> Tab
         table.add_column(_heading(explanation, name), justify="right", no_wrap=True)
     shares = strength(explanation.score())
     cells = {name: _cells(explanation, name) for name in names}
-    positions = range(len(explanation)) if every_token else sentences.order(explanation, TOP)
+    positions = explanation.listed.tolist() if every_token else sentences.order(explanation, TOP)
     for i in positions:
         token = Text(label(explanation.tokens.strings[i]))
         bar = _bar(shares[i], sign(explanation, shares[i]), console)
