@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from slalom.cli import app
+from slalom.errors import SlalomWarning
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,6 +39,16 @@ def test_python_snippets_run_and_print_what_they_say():
             promised += 1
     assert promised >= 4
     assert "film.json" in {path.name for path in Path().iterdir()}
+
+
+def test_the_python_of_version_0_1_still_runs(capsys: pytest.CaptureFixture[str]):
+    source = (ROOT / "tests" / "readme_of_0.1.txt").read_text(encoding="utf-8")
+    names: dict[str, object] = {}
+    with pytest.warns(SlalomWarning) as told:
+        exec(compile(source, "README of 0.1", "exec"), names)
+    assert [str(warning.message) for warning in told] == ["the score 'linear' is called 'share' now"]
+    assert isinstance(names["several"], list)
+    assert "[-0.75]\n[3.]\n[0.]\n[-3.75]" in capsys.readouterr().out
 
 
 def test_shell_lines_run():
