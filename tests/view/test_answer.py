@@ -114,6 +114,8 @@ def test_many_classes():
     assert answer(replace(three(), classes={})) == (
         "World (81 %), mainly because of “UN”; without “UN” the score of world would fall from +2.0 to −1.0."
     )
+    told = "".join(piece.text for piece in pieces(three().of("sports"), three()))
+    assert told.endswith(f"without UN it would be sports ({100 * after[1] / after.sum():.0f} %).")
     assert answer(three().of("sports")) == (
         "World (81 %), not sports (18 %), mainly because of “UN”; without “UN” the score of sports would "
         "rise from +0.5 to +2.5."

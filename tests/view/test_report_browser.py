@@ -197,8 +197,11 @@ def test_every_class_can_be_chosen(browser: Browser, tmp_path: Path, news: Expla
             one = news.of(label)
             assert page.locator("h2").inner_text() == f"Why {label}?"
             quoted = page.locator(".answer q").all_inner_texts()
-            assert quoted == [piece.text for piece in pieces(one) if piece.quoted]
-            assert page.locator(".answer").inner_text().startswith(pieces(one)[0].text)
+            assert quoted == [piece.text for piece in pieces(one, news) if piece.quoted]
+            assert page.locator(".answer").inner_text().startswith(pieces(one, news)[0].text)
+            assert "score" not in page.locator(".answer").inner_text(), (
+                "probabilities of all labels are known"
+            )
             assert score(page, "surrogate") == pytest.approx(one.predict(kept(one, t1=0)), abs=1e-9)
             signs = ["n" if x < 0 else "p" for x in one.share]
             shown = page.locator(".text .t").evaluate_all("spans => spans.map(s => s.className.split(' '))")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,9 +36,13 @@ def answer(explanation: Explanation) -> str:
     return "".join(f"“{piece.text}”" if piece.quoted else piece.text for piece in pieces(explanation))
 
 
-def pieces(explanation: Explanation) -> list[Piece]:
-    """The sentence in parts, for views that mark the words of the text."""
-    said = _Answer(explanation)
+def pieces(explanation: Explanation, of: Explanation | None = None) -> list[Piece]:
+    """The sentence in parts, for views that mark the words of the text.
+
+    of: the explanation that has this one among its other labels, which tell the probabilities of all.
+    """
+    whole = explanation if of is None else of
+    said = _Answer(explanation, {whole.target: whole} | dict(whole.classes))
     parts = [Piece(said.head), *said.reasons(), *said.change(), Piece(".")]
     return [piece for piece in parts if piece.text]
 
@@ -90,6 +94,8 @@ class _Answer:
     """What the parts of the sentence are read from."""
 
     e: Explanation
+    every: Mapping[str, Explanation]
+    """By label, those that were explained."""
 
     @cached_property
     def independent(self) -> bool:
@@ -199,8 +205,7 @@ class _Answer:
             chance = 0.5 * (1 + math.tanh(score / 2))
             others = {} if self.independent else dict.fromkeys(self.e.labels, 1 - chance)
             return others | {self.e.target: chance}
-        every = {self.e.target: self.e} | dict(self.e.classes)
-        found = [_score_without(every[name], gone) for name in self.e.labels if name in every]
+        found = [_score_without(self.every[name], gone) for name in self.e.labels if name in self.every]
         scores = [one[0] for one in found if one is not None]
         if self.independent or len(scores) < len(self.e.labels):
             return {}

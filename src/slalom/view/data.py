@@ -56,7 +56,7 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
         "listed": None if each else np.unique(types, return_index=True)[1].tolist(),
         "kinds": sentences.kinds(explanation),
         "meanings": {name: sentences.meaning(explanation, name) for name in shown},
-        "classes": [_class(one, units) for one in (explanation, *explanation.classes.values())],
+        "classes": [_class(one, units, explanation) for one in (explanation, *explanation.classes.values())],
     }
 
 
@@ -72,7 +72,7 @@ def strongest(explanation: Explanation, pieces: Sequence[Run], count: int) -> li
     return [pieces[i] for i in np.sort(np.argsort(-size, kind="stable")[:count])]
 
 
-def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
+def _class(explanation: Explanation, units: IntArray, of: Explanation) -> dict[str, Any]:
     names = sentences.columns(explanation)
     scales = {name: sentences.scale_of(explanation, name) for name in names}
     decimals = {name: scale.places + max(-scale.power, 0) for name, scale in scales.items()}
@@ -100,7 +100,7 @@ def _class(explanation: Explanation, units: IntArray) -> dict[str, Any]:
             if name in explanation.stderr
         },
         "surrogate": _surrogate(explanation.surrogate, units),
-        "answer": [[piece.text, piece.quoted] for piece in answer.pieces(explanation)],
+        "answer": [[piece.text, piece.quoted] for piece in answer.pieces(explanation, of)],
         "badge": {"level": said.level, "words": sentences.badge(said), "sentence": said.sentence},
     }
 

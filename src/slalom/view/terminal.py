@@ -42,7 +42,7 @@ def show(explanation: Explanation, console: Console | None = None, *, every_toke
     _body(explanation, console, every_token)
     for other in explanation.classes.values():
         console.print(Rule(Text(f"the same for {visible(other.target)}")))
-        console.print(first(other))
+        console.print(first(other, explanation))
         _body(other, console, every_token)
     _footer(explanation, console)
 
@@ -57,10 +57,10 @@ def _header(explanation: Explanation, console: Console) -> None:
     console.print(line)
 
 
-def first(explanation: Explanation) -> Text:
-    """The answer, the words of the text in quotes."""
+def first(explanation: Explanation, of: Explanation | None = None) -> Text:
+    """The answer, the words of the text in quotes; `of` has the explanation among its other labels."""
     line = Text(style="bold")
-    for piece in pieces(explanation):
+    for piece in pieces(explanation, of):
         line.append(f"“{piece.text}”" if piece.quoted else piece.text, style="italic" if piece.quoted else "")
     return line
 
