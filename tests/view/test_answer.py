@@ -69,6 +69,16 @@ def test_what_the_surrogate_predicts_is_called_probable():
     assert answer(same).endswith("without “awful” it would probably still be negative (95 %).")
 
 
+def test_what_the_model_said_goes_before_what_is_predicted():
+    """Two copies of "was" were never left out together; of "awful" the model was asked."""
+    weights = Additive([[2.0], [3.0], [2.0]], [0.0])  # type: ignore[arg-type]
+    both = said("was awful was", [1.6, 2, 1.6], [0.1, 1.0, 0.1], surrogate=weights)
+    assert answer(both) == (
+        "Negative (90 %), mainly because of “awful” and “was”; without “awful” it would still be negative "
+        "(77 %)."
+    )
+
+
 def test_share_and_removal_that_disagree_are_told():
     torn = said("awful not food", [2, 1.5, 0], [0.5, odds(0.9) - odds(0.97), 0])
     assert answer(torn) == (

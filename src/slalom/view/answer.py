@@ -180,7 +180,8 @@ class _Answer:
         known = [(word, after) for word in self.named if (after := self._without(word)) is not None]
         if not known:
             return []
-        word, after = max(known, key=lambda one: self.side * (self.e.output - one[1].score))
+        # What the model said goes before what is only predicted.
+        word, after = max(known, key=lambda one: (one[1].sure, self.side * (self.e.output - one[1].score)))
         against = [one for one in known if self.side * (one[1].score - self.e.output) > self._noise(one[0])]
         parts: list[Piece] = []
         if (word, after) not in against:
