@@ -162,7 +162,7 @@ def fit(
         rows = held[part]
         rest = np.delete(np.arange(len(z)), rows)
         left_out[rows] = task.only(rows).errors(solved(task.only(rest), _FOLD_STEPS), shape)
-    noise = max(float((left_out[held] ** 2).mean()), _LEAST_NOISE)
+    noise = max(float((left_out[held if len(held) else slice(None)] ** 2).mean()), _LEAST_NOISE)
     known, triangle = task.spread(x, shape, prior, noise, rng)
     own = _own(prior, shape, column, scale)
     return HeadsFit(_surrogate(x, shape, offset, scale), Spread(own, known, triangle), scale * left_out)
