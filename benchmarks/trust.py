@@ -2,9 +2,9 @@
 
     python benchmarks/trust.py --model bundled --data imdb.parquet --out trust.md
 
-Texts of 30 to 120 and of 150 to 256 tokens, each explained with several seeds. Told: the share of explanations
-whose verdict is the text's most frequent one; the same where a verdict between two classes counts for both;
-and the share whose 95 % interval holds the R² of the same surrogate on 300 fresh copies.
+Texts of 30 to 120 and of 150 to 256 tokens, each explained with several seeds. Told: the share of
+explanations whose verdict is the text's most frequent one; the same where a verdict between two classes
+counts for both; and the share whose 95 % interval holds the R² of the same surrogate on 300 fresh copies.
 """
 
 from __future__ import annotations

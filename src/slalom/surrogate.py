@@ -161,14 +161,17 @@ class NearText:
         """So many removals beyond the first, and nothing is set right any more."""
         return max(REACH * len(self.own) - 1.0, 1.0)
 
+    def fade(self, removed: FloatArray) -> FloatArray:
+        """φ by the number of tokens removed."""
+        return np.clip(1.0 - (removed - 1.0) / self.room, 0.0, 1.0)
+
     def correction(self, counts: FloatArray, told: FloatArray) -> FloatArray:
         """(N,) what to add to the predictions `told` for copies of the text (N × n)."""
         gone = np.clip(1.0 - counts, 0.0, 1.0)
         removed = gone.sum(axis=1)
-        fade = np.clip(1.0 - (removed - 1.0) / self.room, 0.0, 1.0)
         first = np.argmax(gone > 0, axis=1)
         moved = np.where(removed > 0, self.shift[first], 0.0)
-        return fade * (self.gap + (self.gain - 1.0) * told + moved + gone @ self.own)
+        return self.fade(removed) * (self.gap + (self.gain - 1.0) * told + moved + gone @ self.own)
 
 
 REACH = 0.5

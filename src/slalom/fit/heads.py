@@ -45,6 +45,8 @@ _BACKGROUND = 3.0
 _CEILING = 0.7
 """Prior standard deviations of a background's importance and of the logarithm of the ceiling."""
 _FOLDS = 4
+LEARNED = 1.0 - 1.0 / _FOLDS
+"""The share of the queries that a fit has which is to predict the others."""
 _SAMPLED = 8
 """Gradients of a query that stand for all of them where the spread is computed."""
 _START = 0.5

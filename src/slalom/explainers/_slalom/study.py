@@ -124,7 +124,9 @@ class Study:
     spread: Covariance
     """The covariance of readings from their slopes over the positions."""
     left_out: FloatArray
-    """(N,) the target's error on each query, left out of the fit."""
+    """(N,) the target's error on each query, left out of the fit …"""
+    learned: float
+    """… which had this share of the others."""
     removal_variance: FloatArray | None
     """(n,) of the removals; None where that of the surrogate's parameters is all there is."""
     measured: FloatArray | None
@@ -147,12 +149,12 @@ def study(
 
     `answer` is the target's score of the text as it is.
     """
-    units = tokens.inverse
+    units, learned = tokens.inverse, 1.0
     fitted, spread, left_out, noise, status = _one_head(tokens, answers, target, check)
     wide = np.arange(len(tokens)) if granularity == "positions" else tokens.inverse
     several = _several(tokens, answers, target, wide, left_out, status, seed, check)
     if several is not None:
-        units, noise = wide, 0.0
+        units, noise, learned = wide, 0.0, heads.LEARNED
         fitted, spread, left_out = several
     surrogate = Heads(
         tuple(for_target(part, target, units) for part in fitted.parts),
@@ -160,7 +162,8 @@ def study(
         None if fitted.ceiling is None else fitted.ceiling[[target.column]],
     )
     sign = float(target.read(np.ones((1, answers.outputs.shape[1])))[0])
-    result = Study(surrogate, _at(spread, units, surrogate, sign), sign * left_out, None, None, None, status)
+    covariance = _at(spread, units, surrogate, sign)
+    result = Study(surrogate, covariance, sign * left_out, learned, None, None, None, status)
     return _near_text(result, answers, target, answer, noise)
 
 
@@ -255,10 +258,13 @@ def _near_text(found: Study, answers: Answers, target: Target, answer: float, no
     told = found.surrogate.predict(np.ones((1, n)))[0, 0]
     change = target.read(answers.outputs[rows]) - answer
     moved = found.surrogate.predict(keep[rows])[:, 0] - told
-    near, variance, left_out = NearText(0.0, np.zeros(n), np.zeros(n)), None, None
+    near, variance, near_left_out = NearText(0.0, np.zeros(n), np.zeros(n)), None, None
+    left_out = found.left_out.copy()
     if ((change - moved) ** 2).mean() > 6.0 * noise:
         fitted = near_text.fit(keep[rows], change, moved)
-        near, variance, left_out = fitted.near, fitted.removal_variance, (fitted.left_out, change)
+        near, variance, near_left_out = fitted.near, fitted.removal_variance, (fitted.left_out, change)
+        fade = near.fade(n - keep[rows].sum(axis=1))
+        left_out[rows] += fade * (fitted.left_out - left_out[rows])
     near = replace(near, gap=answer - near.gain * told)
     measured, measured_variance = _measured(keep, target.read(answers.outputs), answer, noise)
     if measured is not None:  # what was measured is predicted exactly
@@ -270,7 +276,8 @@ def _near_text(found: Study, answers: Answers, target: Target, answer: float, no
         surrogate=replace(found.surrogate, near=near),
         removal_variance=variance,
         measured=measured,
-        near_left_out=left_out,
+        left_out=left_out,
+        near_left_out=near_left_out,
     )
 
 

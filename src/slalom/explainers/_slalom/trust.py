@@ -22,20 +22,25 @@ def fidelity(
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """R² over copies of all sizes, each size (on a log scale) counting alike; and the same by size.
 
-    Beside it the R² of an additive surrogate of the same queries, and a 95 % interval (bootstrap).
+    Beside it the R² of an additive surrogate of the same queries, and a 95 % interval (bootstrap). Where
+    errors are those of fits to a share of the queries, squared errors of the fit to all of them lie between
+    that share and the whole of them: the middle is told, and the interval reaches from end to end.
     """
     truth, sizes = target.read(answers.outputs), answers.queries.lengths
     inner = np.flatnonzero(sizes < answers.queries.size)
     result = _removals(found) | {"heldout_queries": float(len(inner))}
     if len(inner) < _LEAST or np.ptp(truth[inner]) == 0:
         return result, []
-    truth, error = truth[inner], found.left_out[inner]
+    truth, widest = truth[inner], found.left_out[inner]
+    error = np.sqrt((1.0 + found.learned) / 2.0) * widest
+    least = np.sqrt(found.learned) * widest
     additive = _additive(answers, truth, inner)
     classes = _classes(sizes[inner], answers.queries.size)
     weights = _weights(classes, sizes[inner])
     rng = np.random.default_rng(seed)
     drawn = rng.integers(0, len(truth), (_DRAWS, len(truth)))
-    low, high = np.quantile([_r2(truth[i], error[i], weights[i]) for i in drawn], [0.025, 0.975])
+    low = np.quantile([_r2(truth[i], widest[i], weights[i]) for i in drawn], 0.025)
+    high = np.quantile([_r2(truth[i], least[i], weights[i]) for i in drawn], 0.975)
     mean = np.average(truth, weights=weights)
     result |= {
         "r2": _r2(truth, error, weights),
