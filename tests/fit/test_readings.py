@@ -20,13 +20,13 @@ def covariance(size: int, seed: int = 0, spread: float = 1.0) -> np.ndarray:
 def test_scores_are_the_surrogates_own():
     surrogate = planted(N).parts[0]
     scores = readings.scores(surrogate)
-    assert list(scores) == ["value", "importance", "linear", "removal", "shapley"]
+    assert list(scores) == ["value", "importance", "share", "removal", "shapley"]
     whole = surrogate.output(np.arange(N))[0]
     for i in range(N):
         rest = np.delete(np.arange(N), i)
         assert scores["removal"][i] == pytest.approx(whole - surrogate.output(rest)[0], abs=1e-12)
     share = surrogate.shares(np.arange(N))[1]
-    assert scores["linear"].sum() + share * surrogate.background_value[0] == pytest.approx(whole)
+    assert scores["share"].sum() + share * surrogate.background_value[0] == pytest.approx(whole)
     empty = surrogate.background_value[0]
     assert scores["shapley"].sum() == pytest.approx(whole - empty, abs=1e-9)
 
