@@ -481,6 +481,14 @@ def test_gradients_are_counted_and_can_be_left(bundled: Explainer):
     assert without.settings["gradients"] is False
 
 
+def test_fewer_answers_than_tokens_are_no_proof():
+    """A surrogate follows them all, whatever they are; it must not be praised for that."""
+    text = " ".join(f"word{i}" for i in range(80))
+    rng = np.random.default_rng(0)
+    found = alone(Explainer(lambda texts: rng.normal(size=len(texts)))(text, budget=60))
+    assert found.fidelity["r2"] < 0.4
+
+
 @pytest.mark.parametrize("budget", ["auto", 1000, 5000])
 def test_values_stay_what_tokens_say_alone(bundled: Explainer, budget: int | str):
     found = alone(bundled(REVIEW, target=1, budget=budget))

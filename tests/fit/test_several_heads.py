@@ -6,7 +6,7 @@ from scipy import sparse
 
 from planted_heads import differences, from_vector, planted, soft_removal, vector
 from slalom import designs
-from slalom.fit import heads
+from slalom.fit import heads, readings
 from slalom.perturb import Perturbations, from_keep
 from slalom.surrogate import Heads
 
@@ -133,6 +133,19 @@ def test_the_covariance_is_the_primal_formula(outputs: int, column: int):
     primal = np.linalg.inv(jacobian.T @ jacobian / noise + np.linalg.inv(prior))
     have = found.spread.covariance(np.eye(len(theta)))
     np.testing.assert_allclose(have, primal, atol=1e-4 * np.abs(primal).max())
+
+
+def test_some_of_many_queries_stand_for_all(monkeypatch: pytest.MonkeyPatch):
+    model, queries = planted(4, 2, 1.5), copies(4, 400)
+    answers = model.predict(queries.counts()) + 0.1 * np.random.default_rng(0).normal(size=(400, 1))
+    none = np.zeros(0, np.int64)
+    whole = heads.fit(queries.counts(), answers, np.arange(4), held=none)
+    monkeypatch.setattr(heads, "_ROWS", 150)
+    some = heads.fit(queries.counts(), answers, np.arange(4), held=none)
+    assert len(some.spread.known) == 150
+    slopes = readings.output_slopes(whole.surrogate, np.eye(4))
+    want, have = (np.diag(found.spread.covariance(slopes)) for found in (whole, some))
+    np.testing.assert_allclose(np.sqrt(have), np.sqrt(want), rtol=0.25)
 
 
 def r2(model: Heads, found: Heads, queries: Perturbations) -> float:

@@ -49,6 +49,8 @@ LEARNED = 1.0 - 1.0 / _FOLDS
 """The share of the queries that a fit has which is to predict the others."""
 _SAMPLED = 8
 """Gradients of a query that stand for all of them where the spread is computed."""
+_ROWS = 2000
+"""Queries from which the spread is computed; of more than these, as many stand for all."""
 _START = 0.5
 """Spread of the places from which all heads but the first set out, in units of the prior."""
 
@@ -274,6 +276,9 @@ class _Task:
         self, x: FloatArray, shape: Shape, prior: sparse.csr_array, noise: float, rng: np.random.Generator
     ) -> tuple[FloatArray, FloatArray]:
         """J L of the model linearised in x, and C."""
+        if len(self.z) > _ROWS:
+            some = self.only(rng.permutation(len(self.z))[:_ROWS])
+            return some.spread(x, shape, prior, noise * _ROWS / len(self.z), rng)
         s, v, log_a = _parts(x, shape)
         told = Told.at(self.counts, s, v, log_a)
         line = _Line.of(self.counts, told, v[:, :, self.column], self.column)

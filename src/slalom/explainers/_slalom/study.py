@@ -185,6 +185,9 @@ def _one_head(
     slopes = readings.output_slopes(Heads((own,), np.zeros(1)), counts.toarray())
     leverage = _diagonal(covariance, slopes) / max(covariance.noise, np.finfo(float).tiny)
     left_out = error / np.maximum(1.0 - leverage, 0.05)
+    if len(error) < 2 * tokens.n_types:  # fewer than there are parameters, which follow them entirely
+        truth = answers.outputs[:, target.column]
+        left_out = np.where(leverage < 0.95, left_out, truth - truth.mean())
     return one, covariance, left_out, covariance.noise, found.status
 
 
