@@ -186,8 +186,8 @@ def test_very_small_scores_have_a_power_of_ten():
 def test_types_are_listed_once():
     tokens = tokens_of("so so good so bad good")
     by_type = slalom_explanation(tokens=tokens, settings={"granularity": "types"})
-    for more in ({}, {"every_token": True}):
-        named = [row.split()[1] for row in rows(shown(by_type, **more))]
+    for every_token in (False, True):
+        named = [row.split()[1] for row in rows(shown(by_type, every_token=every_token))]
         assert sorted(named) == ["bad", "good", "so"]
     assert len(by_type.top(9)) == 3
     long = slalom_explanation(f"{LONG} {LONG}", settings={"granularity": "types"})
