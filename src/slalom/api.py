@@ -10,7 +10,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Literal, overload
 
-from slalom.checks import Budget, Seed, declared
+from slalom.checks import Budget, Seed, declared, shown
 from slalom.errors import InputError
 from slalom.explainers import check_options, load, options, together
 from slalom.explanation import Cost, Explanation, Explanations
@@ -120,7 +120,7 @@ class Explainer:
         the current text, also in between; what it raises ends the work.
         """
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
-            raise InputError(f"progress must be True, False or a function; got {progress!r:.60}")
+            raise InputError(f"progress must be True, False or a function; got {shown(progress)}")
         texts, targets = several(text), several(target)
         with following(progress, 1 if texts is None else len(texts)) as (report, finished):
             first = None if texts is not None and targets is not None else target

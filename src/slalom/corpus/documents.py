@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from slalom.checks import shown
 from slalom.corpus.schema import arrow
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def document(row: int, name: Any, text: Any, most: int = MAX_CHARACTERS) -> Docu
         return Document(row, name, None, None, "the text is null")
     if not isinstance(text, str | bytes):
         kind = type(text).__name__
-        return Document(row, name, None, None, f"the text is no text but a {kind}: {text!r:.60}")
+        return Document(row, name, None, None, f"the text is no text but a {kind}: {shown(text)}")
     data = text if isinstance(text, bytes) else _bytes(text)
     digest = hashlib.sha256(data).hexdigest()
     if len(data) > most and (size := len(data.decode("utf-8", "replace"))) > most:

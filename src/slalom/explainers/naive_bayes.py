@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-from slalom.checks import Range
+from slalom.checks import Range, shown
 from slalom.data import Document, read, splits
 from slalom.errors import InputError
 from slalom.explainers._common import Budget, finish
@@ -90,7 +90,7 @@ def _counted(model: Model, data: Iterable[Any] | str | Path) -> LabelCounts:
 
 def _pair(pair: Any, place: int) -> tuple[Any, Any]:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise InputError(f"entry {place} of the data must be a pair (text, label); got {pair!r:.60}")
+        raise InputError(f"entry {place} of the data must be a pair (text, label); got {shown(pair)}")
     return pair[0], pair[1]
 
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from slalom.checks import Range, checked
+from slalom.checks import Range, checked, shown
 from slalom.errors import InputError, ModelError
 from slalom.models.engines import EngineName, check_engine
 from slalom.models.protocol import Model, Text
@@ -122,7 +122,7 @@ def _tokenizer(given: Any) -> Any:
 
         return load_tokenizer(given)
     if given is not None and not (callable(given) and hasattr(given, "convert_ids_to_tokens")):
-        raise InputError(f"tokenizer must be a transformers tokenizer or its directory; got {given!r:.60}")
+        raise InputError(f"tokenizer must be a transformers tokenizer or its directory; got {shown(given)}")
     return given
 
 
