@@ -1,0 +1,113 @@
+"""Pairwise interactions of a SLALOM: the closed form beside the sum over all coalitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from handmade import heads_explanation, slalom_explanation
+from slalom.errors import InputError
+from slalom.interactions import (
+    by_enumeration,
+    interaction_index,
+    interactions,
+    pairs_in_text,
+    strongest_pairs,
+)
+from slalom.shapley import shapley_values
+from slalom.surrogate import Additive, Slalom
+
+EXAMPLES = settings(max_examples=30, deadline=None, derandomize=True, database=None)
+
+
+def worth(slalom: Slalom):
+    """The game of a SLALOM; nothing at all is worth 0, as for its Shapley values."""
+
+    def values(masks: np.ndarray) -> np.ndarray:
+        found = np.zeros(len(masks))
+        some = masks.any(axis=1) | (slalom.background_importance > -np.inf)
+        found[some] = slalom.predict(masks[some].astype(float))[:, 0]
+        return found
+
+    return values
+
+
+@EXAMPLES
+@given(st.integers(1, 10), st.integers(0, 10**6), st.sampled_from([0.0, 1.0, 15.0]), st.booleans())
+def test_the_closed_form_is_the_sum_over_all_coalitions(n, seed, spread, background):
+    rng = np.random.default_rng(seed)
+    types = rng.integers(0, n, n)  # copies share their parameters
+    s, v = rng.uniform(-spread, spread, n)[types], rng.normal(scale=5, size=n)[types]
+    s0 = float(rng.uniform(-spread, spread)) if background else -np.inf
+    slalom = Slalom(v, s, np.array([rng.normal()]) if background else np.zeros(1), s0)
+    np.testing.assert_allclose(interactions(slalom), by_enumeration(worth(slalom), n), atol=1e-10, rtol=0)
+
+
+def test_two_tokens_by_hand():
+    """n = 2: the only coalition is the empty one, so the index is F(ab) − F(a) − F(b)."""
+    found = interaction_index(np.log([1.0, 3.0]), np.array([2.0, -1.0]))
+    together = (2.0 * 1 - 1.0 * 3) / 4
+    assert found[0, 1, 0] == pytest.approx(together - 2.0 + 1.0, abs=1e-12)
+    assert found[0, 0, 0] == found[1, 1, 0] == 0.0
+
+
+def test_every_output_has_its_own_and_they_are_symmetric():
+    rng = np.random.default_rng(2)
+    s, v = rng.normal(size=40), rng.normal(size=(40, 3))
+    found = interaction_index(s, v, 0.5, np.array([1.0, 0.0, -1.0]))
+    np.testing.assert_allclose(found, np.swapaxes(found, 0, 1), atol=1e-13)
+    alone = interaction_index(s, v[:, 1], 0.5, np.zeros(1))
+    np.testing.assert_allclose(found[:, :, 1], alone[:, :, 0], atol=1e-12)
+
+
+def test_they_tell_how_shapley_values_change_when_a_token_comes():
+    """The index of i and j is φ_i where j always stands, less φ_i where it never does."""
+    rng = np.random.default_rng(3)
+    s, v, s0, v0 = rng.normal(size=30), rng.normal(size=(30, 1)), 0.2, np.array([0.4])
+    index = interaction_index(s, v, s0, v0)[:, :, 0]
+    others = np.arange(30) != 7
+    joined = np.logaddexp(s0, s[7])  # a token that always stands joins the background
+    mean = np.exp(s0 - joined) * v0 + np.exp(s[7] - joined) * v[7]
+    present = shapley_values(s[others], v[others], joined, mean)
+    absent = shapley_values(s[others], v[others], s0, v0)
+    np.testing.assert_allclose((present - absent)[:, 0], index[others, 7], atol=1e-11)
+
+
+def test_pairs_in_the_text_are_differences_of_four_predictions():
+    for explanation in (slalom_explanation(), heads_explanation()):
+        n = len(explanation)
+        found = pairs_in_text(explanation.surrogate, n)
+        everything = np.arange(n)
+        for i, j in ((0, 3), (5, 2), (8, 9)):
+            expected = (
+                explanation.predict(everything)
+                - explanation.predict(np.delete(everything, i))
+                - explanation.predict(np.delete(everything, j))
+                + explanation.predict(np.delete(everything, [i, j]))
+            )
+            assert found[i, j] == pytest.approx(expected, abs=1e-12)
+        assert not np.diag(found).any()
+
+
+def test_heads_add_up_and_nothing_works_together_in_an_additive_model():
+    surrogate = heads_explanation().surrogate
+    own = [interactions(part) for part in surrogate.parts]
+    np.testing.assert_allclose(interactions(surrogate), surrogate.scale() * sum(own), atol=1e-12)
+    additive = Additive(np.arange(4.0), np.zeros(1))
+    assert not interactions(additive).any()
+    np.testing.assert_allclose(pairs_in_text(additive, 4), 0.0, atol=1e-12)
+
+
+def test_the_strongest_pairs_come_first():
+    matrix = np.array([[0.0, 1.0, -3.0], [1.0, 0.0, 2.0], [-3.0, 2.0, 0.0]])
+    assert strongest_pairs(matrix, 2) == [(0, 2, -3.0), (1, 2, 2.0)]
+
+
+def test_edges():
+    assert interaction_index(np.zeros(1), np.ones(1)).shape == (1, 1, 1)
+    with pytest.raises(InputError, match="finite"):
+        interaction_index(np.array([0.0, np.nan]), np.ones(2))
+    with pytest.raises(InputError, match="up to 12"):
+        by_enumeration(lambda masks: masks.sum(axis=1), 13)
