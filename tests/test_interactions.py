@@ -17,7 +17,7 @@ from slalom.interactions import (
     strongest_pairs,
 )
 from slalom.shapley import shapley_values
-from slalom.surrogate import Additive, Slalom
+from slalom.surrogate import Additive, Heads, Slalom
 
 EXAMPLES = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 
@@ -78,6 +78,7 @@ def test_they_tell_how_shapley_values_change_when_a_token_comes():
 def test_pairs_in_the_text_are_differences_of_four_predictions():
     for explanation in (slalom_explanation(), heads_explanation()):
         n = len(explanation)
+        assert explanation.surrogate is not None
         found = pairs_in_text(explanation.surrogate, n)
         everything = np.arange(n)
         for i, j in ((0, 3), (5, 2), (8, 9)):
@@ -93,6 +94,7 @@ def test_pairs_in_the_text_are_differences_of_four_predictions():
 
 def test_heads_add_up_and_nothing_works_together_in_an_additive_model():
     surrogate = heads_explanation().surrogate
+    assert isinstance(surrogate, Heads)
     own = [interactions(part) for part in surrogate.parts]
     np.testing.assert_allclose(interactions(surrogate), surrogate.scale() * sum(own), atol=1e-12)
     additive = Additive(np.arange(4.0), np.zeros(1))

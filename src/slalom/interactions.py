@@ -16,7 +16,7 @@ import numpy as np
 from slalom.errors import InputError
 from slalom.shapley import _STEP, _legendre, _nodes
 from slalom.surrogate import Additive, Heads, Slalom, Surrogate
-from slalom.tokens import FloatArray
+from slalom.tokens import FloatArray, IntArray
 
 _ROWS = 4096
 """Copies that are predicted at once."""
@@ -74,7 +74,7 @@ def interaction_index(
 
 
 def _integrate(
-    u: FloatArray, u0: FloatArray, m: int, copies: FloatArray, inverse: FloatArray, v: FloatArray
+    u: FloatArray, u0: FloatArray, m: int, copies: IntArray, inverse: IntArray, v: FloatArray
 ) -> FloatArray:
     """One chunk's part of the integral: (n, n, K)."""
     p, weight = _legendre(m)
@@ -131,7 +131,7 @@ def by_enumeration(worth: Callable[[FloatArray], FloatArray], n: int) -> FloatAr
     return result
 
 
-def _predicted(surrogate: Surrogate, n: int, gone: FloatArray) -> FloatArray:
+def _predicted(surrogate: Surrogate, n: int, gone: IntArray) -> FloatArray:
     """(N,) the surrogate's answers without the positions in each row of `gone`."""
     found = []
     for start in range(0, len(gone), _ROWS):
