@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 import slalom
 from slalom.compare import compare
-from slalom.view import compare as comparison_view
+from slalom.view import compare_html as comparison_view
 from slalom.view.html import render
 
 REVIEW = (

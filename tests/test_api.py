@@ -357,6 +357,7 @@ def test_many_unknown_tokens_are_told(text: str, said: str, granularity: str):
 def test_every_view_warns_of_unknown_tokens(capsys: pytest.CaptureFixture[str]):
     from slalom.compare import compare
     from slalom.view import compare as side_by_side
+    from slalom.view import compare_html as side_by_side_page
     from slalom.view import html, terminal
 
     found = explain("食べ物はおいしかったが、サービスはひどかった。", method="occlusion")
@@ -364,5 +365,5 @@ def test_every_view_warns_of_unknown_tokens(capsys: pytest.CaptureFixture[str]):
     terminal.show(found)
     side_by_side.show(compared)
     assert capsys.readouterr().out.count("are unknown to") == 2
-    for page in (html.render(found), side_by_side.render(compared)):
+    for page in (html.render(found), side_by_side_page.render(compared)):
         assert page.count("are unknown to the model.") == 1

@@ -11,10 +11,11 @@ from scipy.stats import spearmanr
 
 from handmade import HOSTILE, REVIEW, hostile_explanation, single_score
 from slalom.api import Explainer
-from slalom.compare import compare, correlations, explained, order, skipped
+from slalom.compare import Predicted, compare, correlations, explained, order, ranked, skipped
 from slalom.errors import InputError, SlalomError, SlalomWarning
 from slalom.explainers import names
-from slalom.view.compare import render, show
+from slalom.view.compare import show, told
+from slalom.view.compare_html import render
 from zoo import tiny
 
 SOME = ["occlusion", "linear", "random", "naive_bayes", "gradient"]
@@ -119,9 +120,9 @@ def test_long_texts_wrap_in_blocks(explainer: Explainer, width: int, colour: str
     plain = re.sub(r"\x1b\[[\d;]*m", "", printed(found, width, colour))
     lines = plain.splitlines()
     assert max(map(len, lines)) <= width
-    blocks = [line for line in lines if line.startswith("occlusion ")]
-    assert len(blocks) == pytest.approx(40 * 8 / (width - 11), rel=0.4)
     start = next(i for i, line in enumerate(lines) if line.startswith("explaining"))
+    blocks = [line for line in lines[start:] if line.startswith("occlusion ")]
+    assert len(blocks) == pytest.approx(40 * 8 / (width - 11), rel=0.4)
     shown = " ".join(line for line in lines[start:] if "token" in line)
     assert shown.count("token") == 40 * (2 if colour else 1)
 
@@ -144,9 +145,12 @@ def test_the_page_needs_nothing_but_itself(explainer: Explainer):
     assert "<script" not in page
     assert not re.search(r"https?:|src=|url\(|@import", page)
     assert page.count('<th scope="row">occlusion</th>') == 1
+    assert re.search(r"<p>\w+ predicts this model best here: \d+ % of what it does on \d+ new copies", page)
     assert "naive_bayes: not run" in page
     assert re.search(
-        r'<td class="[pn] a\d+" dir="auto" title="occlusion, attribution: [+−][\d.]+">great</td>', page
+        r'<th scope="row"><bdi>great</bdi></th>.*?<td class="[pn] a\d+" '
+        r'title="occlusion, attribution: [+−][\d.]+"><span>−?\d+</span></td>',
+        page,
     )
 
 
@@ -160,3 +164,49 @@ def test_hostile_texts_are_shown_not_obeyed(text: str):
         assert bad not in page
         assert bad not in plain
     assert "[red]" not in text or "[red]stop[/red]" in plain
+
+
+def weighed(texts: list[str]) -> list[float]:
+    """A SLALOM: what the words say, averaged by how much they count."""
+    says, counts = {"great": 2.0, "awful": -3.0}, {"great": 3.0, "awful": 9.0}
+    words = [[word.strip(".") for word in text.split()] for text in texts]
+    return [
+        sum(says.get(word, 0.1) * counts.get(word, 1.0) for word in one)
+        / max(sum(counts.get(word, 1.0) for word in one), 1e-9)
+        for one in words
+    ]
+
+
+def test_the_methods_are_tried_on_new_copies():
+    explainer = Explainer(weighed, labels=["negative", "positive"], output="log_odds")
+    found = compare(explainer, REVIEW, ["random", "linear", "slalom"], target="positive")
+    tried = found.predicted
+    assert tried.copies >= 32
+    assert tried.r2["slalom"] > 0.98
+    assert tried.r2["slalom"] > tried.r2["linear"] > tried.r2["random"]
+    assert tried.tied == ("slalom",)
+    assert list(ranked(found)) == ["slalom", "linear", "random"]
+    best, agreement = told(found)
+    assert best.startswith("slalom predicts this model best here: ")
+    assert f"for {explained(found)['slalom'].cost.queries:,} queries and " in best
+    assert f"linear follows with {100 * tried.r2['linear']:.0f} %" in best
+    assert "median rank correlation" in agreement
+    assert found.to_dict()["predicted"]["r2"] == tried.r2
+    again = compare(explainer, REVIEW, ["random", "linear", "slalom"], target="positive")
+    assert again.predicted == tried
+
+
+def test_a_text_of_few_words_and_a_constant_model_try_nothing(explainer: Explainer):
+    found = compare(explainer, "great food", ["linear", "random"])
+    assert found.predicted == Predicted()
+    assert "predicts this model best" not in printed(found) + render(found)
+    constant = Explainer(lambda texts: [[0.0, 1.0]] * len(texts), labels=["a", "b"])
+    assert compare(constant, REVIEW, ["linear", "random"]).predicted == Predicted()
+
+
+def test_a_long_text_has_its_strongest_words(explainer: Explainer):
+    text = " ".join([*(f"token{i}" for i in range(80)), "great"])
+    page = render(compare(explainer, text, ["linear", "occlusion"]))
+    assert "The 40 strongest of 81 words and methods" in page
+    assert "<bdi>great</bdi></th>" in page
+    assert page.count('<th scope="row"><bdi>') == 40

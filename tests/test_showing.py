@@ -21,7 +21,7 @@ from slalom.api import Explainer, explain
 from slalom.compare import Compared, compare
 from slalom.errors import InputError
 from slalom.explanation import Explanation, Explanations
-from slalom.view import compare as side_by_side
+from slalom.view import compare_html as side_by_side_page
 from slalom.view import html
 from slalom.view.answer import answer
 
@@ -133,7 +133,7 @@ def test_a_comparison_shows_itself(explainer: Explainer, tmp_path: Path, capsys:
     assert repr(found) == "<Comparison of slalom, occlusion; not run: gradient>"
     found.show()
     assert "occlusion" in capsys.readouterr().out
-    assert found.to_html(tmp_path / "it.html", signed=True) == side_by_side.render(found, signed=True)
+    assert found.to_html(tmp_path / "it.html", signed=True) == side_by_side_page.render(found, signed=True)
     assert (tmp_path / "it.html").read_text() == found.to_html(signed=True)
     assert "rank correlation" in found._repr_html_().lower()
     frame = found.to_frame()

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import rankdata
 
 from slalom.api import Explainer
+from slalom.designs import all_scales
 from slalom.errors import InputError, SlalomError, SlalomWarning
 from slalom.explainers import load, methods, names
 from slalom.explanation import Explanation
+from slalom.models.ask import Ask
 from slalom.models.protocol import Text
+from slalom.models.target import Target
+from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray
 
 if TYPE_CHECKING:
@@ -25,15 +30,38 @@ Comparison = Mapping[str, Explanation | str]
 """By method: its explanation, or why there is none."""
 
 
+_COPIES = 64
+"""Copies of the text, of all sizes, on which the methods are tested."""
+_FEWEST = 8
+"""Different copies below which they say nothing."""
+_RESAMPLES = 400
+_SURE = 0.95
+"""Of the resamples in which the best must be ahead of a method for the two not to be tied."""
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """How well each method predicts the model on copies of the text that were drawn for nothing else."""
+
+    copies: int = 0
+    r2: Mapping[str, float] = field(default_factory=dict)
+    """By method: the share of the variance of the model's answers; each score has the line that suits it."""
+    tied: tuple[str, ...] = ()
+    """The methods that are not shown to be worse than the best, which stands first."""
+
+
 class Compared(dict[str, Explanation | str]):
     """What `compare` gives: explanations by method, or why there is none. It shows itself."""
+
+    predicted: Predicted = Predicted()
+    """How well each of them predicts the model here."""
 
     def __repr__(self) -> str:
         done, not_run = list(explained(self)), list(skipped(self))
         return f"<Comparison of {', '.join(done)}{'; not run: ' if not_run else ''}{', '.join(not_run)}>"
 
     def _repr_html_(self) -> str:
-        from slalom.view import compare as view
+        from slalom.view import compare_html as view
 
         return view.fragment(self)
 
@@ -46,7 +74,7 @@ class Compared(dict[str, Explanation | str]):
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, signed: bool = False) -> str:
         """The same as one page that needs nothing but itself; written to `path` where one is given."""
-        from slalom.view import compare as view
+        from slalom.view import compare_html as view
         from slalom.view import shown
 
         return shown.written(view.render(self, signed=signed), path)
@@ -65,6 +93,11 @@ class Compared(dict[str, Explanation | str]):
             "version": 1,
             "methods": {name: explanation.to_dict() for name, explanation in found.items()},
             "not_run": skipped(self),
+            "predicted": {
+                "copies": self.predicted.copies,
+                "r2": dict(self.predicted.r2),
+                "tied": list(self.predicted.tied),
+            },
             "correlations": {
                 "order": list(found),
                 "size": correlations(self) if found else [],
@@ -106,7 +139,53 @@ def compare(
             warnings.simplefilter("ignore", SlalomWarning)  # a text that was cut is cut for every method
     if not explained(found):
         raise SlalomError("; ".join(dict.fromkeys(skipped(found).values())))
+    found.predicted = try_out(explainer, explained(found), seed=int(call.get("seed", 0)))
     return found
+
+
+def try_out(explainer: Explainer, found: Mapping[str, Explanation], *, seed: int = 0) -> Predicted:
+    """Ask the model about new copies of the text, of all sizes, and see which explanations foretell it.
+
+    A surrogate predicts; a method without one adds up the scores of what is left. Scores have all sorts of
+    units, so each is given the (rising) line that suits it best.
+    """
+    first = next(iter(found.values()))
+    n = len(first)
+    if n < 2:
+        return Predicted()
+    copies = all_scales(n, _COPIES, 1, n - 1, np.random.default_rng([seed, n]))
+    counts = np.unique(copies.counts().toarray(), axis=0)
+    if len(counts) < _FEWEST:
+        return Predicted()
+    target = Target(first.labels.index(first.target), explainer.model.labels, explainer.model.activation)
+    kept = Perturbations(np.nonzero(counts)[1], np.r_[0, np.cumsum(counts.sum(axis=1))].astype(int), n)
+    truth = target.score(Ask(explainer.model, first.tokens)(kept))
+    if np.ptp(truth) <= 1e-9 * max(1.0, float(np.abs(truth).max())):
+        return Predicted()
+    told = np.array([_foretold(explanation, counts) for explanation in found.values()])
+    r2 = _explained_share(truth[None], told)
+    best = int(np.argmax(r2))
+    rng = np.random.default_rng([seed, n, 1])
+    drawn = rng.integers(0, len(truth), (_RESAMPLES, len(truth)))
+    spread = np.array([_explained_share(truth[rows][None], told[:, rows]) for rows in drawn])
+    behind = (spread[:, [best]] > spread).mean(axis=0) >= _SURE
+    order = [best, *(i for i in np.argsort(-r2, kind="stable") if i != best and not behind[i])]
+    names = list(found)
+    return Predicted(len(truth), dict(zip(names, r2.tolist(), strict=True)), tuple(names[i] for i in order))
+
+
+def _foretold(explanation: Explanation, counts: FloatArray) -> FloatArray:
+    if explanation.surrogate is not None:
+        return explanation.surrogate.predict(counts)[:, 0]
+    return counts @ np.nan_to_num(explanation.score())
+
+
+def _explained_share(truth: FloatArray, told: FloatArray) -> FloatArray:
+    """(M,) the R² of the best rising line from each row of `told` to the answers."""
+    x, y = (rows - rows.mean(axis=1, keepdims=True) for rows in (told, truth))
+    scale = np.sqrt((x**2).sum(axis=1) * (y**2).sum(axis=1))
+    along = (x * y).sum(axis=1)
+    return np.maximum(np.divide(along, scale, out=np.zeros_like(scale), where=scale > 0), 0.0) ** 2
 
 
 def _options(
@@ -135,13 +214,24 @@ def explained(comparison: Comparison) -> dict[str, Explanation]:
     return {name: found for name, found in comparison.items() if not isinstance(found, str)}
 
 
+def ranked(comparison: Comparison) -> dict[str, Explanation]:
+    """The same, the method that predicts the model best first; as they came where that was not tested."""
+    found, r2 = explained(comparison), predicted_of(comparison).r2
+    return dict(sorted(found.items(), key=lambda entry: -r2.get(entry[0], 0.0)))
+
+
+def predicted_of(comparison: Comparison) -> Predicted:
+    """How well the methods predict the model; nothing for what `compare` did not make."""
+    return comparison.predicted if isinstance(comparison, Compared) else Predicted()
+
+
 def skipped(comparison: Comparison) -> dict[str, str]:
     """The methods that gave none, and why."""
     return {name: found for name, found in comparison.items() if isinstance(found, str)}
 
 
 def correlations(comparison: Comparison, signed: bool = False) -> FloatArray:
-    """Spearman's rank correlation between the scores that the methods rank by, in the order of `explained`.
+    """Spearman's rank correlation between the scores that the methods rank by, in order.
 
     Of their sizes |score|, because some methods (attention, norms) have no sign; or with `signed` of the
     scores as they are. NaN where a method scores all tokens alike.

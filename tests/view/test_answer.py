@@ -15,6 +15,7 @@ from slalom.api import Explainer
 from slalom.explanation import Explanation
 from slalom.surrogate import Additive
 from slalom.view import compare as side_by_side
+from slalom.view import compare_html as side_by_side_page
 from slalom.view import html, terminal
 from slalom.view.answer import answer, percent, pieces
 
@@ -244,5 +245,5 @@ def test_every_view_begins_with_it():
         side_by_side.show({"slalom": BAD}, console)
     assert told.get().startswith(answer(BAD))
     marked = answer(BAD).replace("“", "<q><bdi>").replace("”", "</bdi></q>")
-    for page in (html.render(BAD), side_by_side.render({"slalom": BAD})):
+    for page in (html.render(BAD), side_by_side_page.render({"slalom": BAD})):
         assert page.index(f'<p class="answer">{marked}</p>') < page.index('class="card')

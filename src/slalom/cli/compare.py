@@ -101,7 +101,8 @@ def compare(
 
 def _deliver(comparison: Compared, json: bool, html: Path | None, signed: bool, quiet: bool) -> None:
     from slalom.files import to_json, write_text
-    from slalom.view.compare import render, show
+    from slalom.view.compare import show
+    from slalom.view.compare_html import render
 
     if html is not None:
         write_text(html, render(comparison, signed=signed))

@@ -1,38 +1,32 @@
-"""Several methods on one text: a highlighted line for each, and how far their rankings agree."""
+"""Several methods on one text in the terminal: a line for each, which is best, how far they agree."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from slalom.compare import Comparison, correlations, explained, skipped
+from slalom.compare import Comparison, Predicted, correlations, explained, predicted_of, ranked, skipped
 from slalom.explanation import Explanation
 from slalom.tokens import Tokens
 from slalom.view import sentences
-from slalom.view.html import first as html_first
 from slalom.view.sentences import NO_SIDE
 from slalom.view.shades import coloured, legend, level, shade, sign
-from slalom.view.style import COMPARISON, FRAGMENT, PAGE, policy
-from slalom.view.style import shade as html_shade
 from slalom.view.terminal import first as answer_first
 from slalom.view.text import label, runs, strength, visible
 
 _TOKEN = 24
 """Cells of the longest token that is shown in full."""
 _MARKS = 4
-_HTML_WIDTH = 90
-"""Characters of text in one row of the page."""
 
 
 @dataclass(frozen=True)
-class _Cell:
+class Cell:
     """A token (or several that share their characters) as it stands in every line."""
 
     text: str
@@ -44,23 +38,25 @@ class _Cell:
 def show(comparison: Comparison, console: Console | None = None, *, signed: bool = False) -> None:
     """Print the methods side by side, what they cost, and the rank correlation between them."""
     console = Console() if console is None else console
-    found = explained(comparison)
+    found = ranked(comparison)
     if found:
-        first = next(iter(found.values()))
+        first = next(iter(explained(comparison).values()))
         console.print(answer_first(first))
+        for sentence in told(comparison):
+            console.print(Text(sentence))
         console.print()
         _head(first, console)
         _lines(found, console)
         console.print(_key(found, console))
         console.print()
         _matrix(comparison, console, signed)
-    for note in _shared(found):
+    for note in shared(found):
         console.print(Text(f"note: {visible(note)}", style="yellow"))
     for name, reason in skipped(comparison).items():
         console.print(Text(visible(f"{name}: not run. {reason}"), style="yellow"))
 
 
-def _shared(found: dict[str, Explanation]) -> list[str]:
+def shared(found: dict[str, Explanation]) -> list[str]:
     """What every method notes: it is about the text, not about the method."""
     notes = [explanation.notes for explanation in found.values()]
     return [note for note in dict.fromkeys(notes[0] if notes else ()) if all(note in own for own in notes)]
@@ -77,21 +73,21 @@ def _head(first: Explanation, console: Console) -> None:
     console.print()
 
 
-def _cells(tokens: Tokens) -> list[_Cell]:
-    cells: list[_Cell] = []
+def cells_of(tokens: Tokens) -> list[Cell]:
+    cells: list[Cell] = []
     gap = False
     for run in runs(tokens):
         if run.positions:
             shown = label(run.text)
             shown = shown if cell_len(shown) <= _TOKEN else set_cell_size(shown, _TOKEN - 1) + "…"
-            cells.append(_Cell(shown, run.positions, gap and bool(cells)))
+            cells.append(Cell(shown, run.positions, gap and bool(cells)))
             gap = False
         else:
             gap = True
     return cells
 
 
-def _blocks(cells: list[_Cell], widths: list[int], room: int) -> Iterator[tuple[int, int]]:
+def _blocks(cells: list[Cell], widths: list[int], room: int) -> Iterator[tuple[int, int]]:
     """First and last cell of each block that fits into `room`; at least one cell each."""
     start, used = 0, 0
     for i, (cell, width) in enumerate(zip(cells, widths, strict=True)):
@@ -106,12 +102,12 @@ def _blocks(cells: list[_Cell], widths: list[int], room: int) -> Iterator[tuple[
 
 def _lines(found: dict[str, Explanation], console: Console) -> None:
     tokens = next(iter(found.values())).tokens
-    cells, colours = _cells(tokens), coloured(console)
+    cells, colours = cells_of(tokens), coloured(console)
     widths = [max(cell_len(cell.text), 0 if colours else _MARKS) for cell in cells]
     if not colours:  # marks stand below the tokens, so neighbours need a blank
-        cells = [_Cell(cell.text, cell.positions, True) for cell in cells]
+        cells = [Cell(cell.text, cell.positions, True) for cell in cells]
     name = max(map(len, found)) + 2
-    shares = {method: _shares(explanation, cells) for method, explanation in found.items()}
+    shares = {method: shares_of(explanation, cells) for method, explanation in found.items()}
     for start, end in _blocks(cells, widths, max(console.width - name, _TOKEN)):
         chosen = range(start, end)
         if not colours:
@@ -141,7 +137,7 @@ def _pad(text: str, width: int, gap: bool) -> str:
     return " " * gap + text + " " * (width - cell_len(text))
 
 
-def _token(cell: _Cell, width: int, explanation: Explanation, share: float, console: Console) -> Text:
+def _token(cell: Cell, width: int, explanation: Explanation, share: float, console: Console) -> Text:
     depth, side = level(share), sign(explanation, share)
     if not coloured(console):
         return Text(f"{_SIGNS[side] * depth:<{width}}")
@@ -151,27 +147,89 @@ def _token(cell: _Cell, width: int, explanation: Explanation, share: float, cons
 _SIGNS = {1: "+", -1: "-", 0: "*"}
 
 
-def _shares(explanation: Explanation, cells: list[_Cell]) -> np.ndarray:
+def shares_of(explanation: Explanation, cells: list[Cell]) -> np.ndarray:
     scores = explanation.score()
     return strength(np.array([scores[list(cell.positions)].sum() for cell in cells], dtype=float))
 
 
 def _matrix(comparison: Comparison, console: Console, signed: bool) -> None:
-    """What each method cost and its rank correlation with each other, as hundredths."""
-    found = explained(comparison)
-    table = correlations(comparison, signed)
+    """What each method predicts, what it cost and its rank correlation with each other, as hundredths."""
+    found, r2 = ranked(comparison), predicted_of(comparison).r2
+    table = correlations(found, signed)
     names = [f"{i} {name}" for i, name in enumerate(found, start=1)]
     width = max(map(len, names))
-    costs = [f"{e.cost.queries:>8,} {e.cost.seconds:>7.2f}" for e in found.values()]
-    room = max((console.width - width - 18) // 5, 1)
+    costs = [
+        (f"{_hundredths(r2[method]):>9}" if r2 else "") + f"{e.cost.queries:>8,} {e.cost.seconds:>7.2f}"
+        for method, e in found.items()
+    ]
+    about = ("predicts" if r2 else "") + "  queries seconds"
+    room = max((console.width - width - len(costs[0]) - 1) // 5, 1)
     for start in range(0, len(found), room):
         chosen = range(start, min(start + room, len(found)))
         heading = "".join(f"{i + 1:>5}" for i in chosen)
-        console.print(Text(f"{'':<{width}}  queries seconds{heading}", style="dim", no_wrap=True))
+        console.print(Text(f"{'':<{width}} {about:>{len(costs[0])}}{heading}", style="dim", no_wrap=True))
         for row, (name, cost) in enumerate(zip(names, costs, strict=True)):
             cells = "".join(f"{_hundredths(table[row, i]):>5}" for i in chosen)
             console.print(Text(f"{name:<{width}} {cost}{cells}", no_wrap=True, overflow="crop"))
-    console.print(Text(f"{caption(signed)}, in hundredths.", style="dim"))
+    predicted = (
+        f"Predicts: R² on {predicted_of(comparison).copies} new copies of the text, best first. "
+        if r2
+        else ""
+    )
+    console.print(Text(f"{predicted}{caption(signed)}, in hundredths.", style="dim"))
+
+
+def told(comparison: Comparison) -> list[str]:
+    """Which method predicts the model best here and at what cost; how far the methods agree."""
+    found = ranked(comparison)
+    return [sentence for sentence in (_best(predicted_of(comparison), found), _agreement(found)) if sentence]
+
+
+def _best(test: Predicted, found: dict[str, Explanation]) -> str:
+    if not test.r2:
+        return ""
+    best, *tied = test.tied
+    rest = [name for name in found if name not in test.tied]
+    said = (
+        f"{visible(best)} predicts this model best here: {_share(test, best)} of what it does on "
+        f"{test.copies} new copies of the text, for {_spent(found[best])}"
+    )
+    if tied:
+        names = ", ".join(f"{visible(name)} ({_share(test, name)}, {_queries(found[name])})" for name in tied)
+        said += f"; tied with it: {names}"
+    if rest:
+        said += f"; {visible(rest[0])} follows with {_share(test, rest[0])} ({_queries(found[rest[0]])})"
+    return f"{said}."
+
+
+def _agreement(found: dict[str, Explanation]) -> str:
+    """How far the rankings agree, and who agrees most."""
+    if len(found) < 3:
+        return ""
+    names, table = list(found), correlations(found)
+    pairs = [(float(table[i, j]), i, j) for i in range(len(names)) for j in range(i)]
+    known = [pair for pair in pairs if math.isfinite(pair[0])]
+    if not known:
+        return ""
+    most, i, j = max(known)
+    middle = sentences.signed(float(np.median([pair[0] for pair in known])), 2).strip().lstrip("+")
+    return (
+        f"Between two methods the order of the words agrees to {middle} (median rank correlation); "
+        f"most between {visible(names[j])} and {visible(names[i])} ({most:.2f})."
+    )
+
+
+def _share(test: Predicted, name: str) -> str:
+    return f"{100 * test.r2[name]:.0f} %"
+
+
+def _queries(explanation: Explanation) -> str:
+    count = explanation.cost.queries
+    return f"{count:,} {'query' if count == 1 else 'queries'}"
+
+
+def _spent(explanation: Explanation) -> str:
+    return f"{_queries(explanation)} and {explanation.cost.seconds:.1f} s"
 
 
 def caption(signed: bool) -> str:
@@ -182,115 +240,3 @@ def caption(signed: bool) -> str:
 
 def _hundredths(value: float) -> str:
     return "–" if math.isnan(value) else f"{100 * value:.0f}".replace("-", "−")
-
-
-def render(comparison: Comparison, *, signed: bool = False) -> str:
-    """The same as a web page that needs nothing but itself."""
-    allowed = policy((PAGE, FRAGMENT, COMPARISON))
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>methods side by side</title>\n<style>{PAGE}</style>\n<style>{FRAGMENT}</style>\n"
-        f"<style>{COMPARISON}</style>\n</head>\n<body>\n<main>\n"
-        "<h1>slalom <span>methods side by side</span></h1>\n"
-        f'<div class="slalom-explanation">{_page(comparison, signed)}</div>\n</main>\n</body>\n</html>\n'
-    )
-
-
-def fragment(comparison: Comparison, *, signed: bool = False) -> str:
-    """The same without the page around it, for notebooks; its styles touch nothing outside."""
-    style = f"<style>{FRAGMENT}{COMPARISON}</style>"
-    return f'<div class="slalom-explanation">{style}{_page(comparison, signed)}</div>'
-
-
-def _page(comparison: Comparison, signed: bool) -> str:
-    found = explained(comparison)
-    parts = [_reasons(comparison)]
-    if found:
-        first = next(iter(found.values()))
-        target = escape(visible(first.target))
-        score = sentences.signed(first.output, 2).strip()
-        notes = "".join(f'<p class="note">{escape(visible(note))}</p>' for note in _shared(found))
-        parts = [
-            f'<h2>Why <em>{target}</em>?</h2><p class="answer">{html_first(first)}</p>'
-            f'<p class="muted">The model\'s score for it is {score}, explained by {len(found)} methods.</p>',
-            notes,
-            f'<section class="card">{_html_lines(found)}<p class="legend"><span class="t p a6">blue, solid'
-            f'</span> speaks for {target}, <span class="t n a6">orange, dashed</span> against it'
-            f"{_html_unsigned(found)}.</p></section>",
-            f'<section class="card"><h3>{caption(signed)}</h3>{_html_matrix(comparison, signed)}</section>',
-            *parts,
-        ]
-    return "".join(parts)
-
-
-def _html_unsigned(found: dict[str, Explanation]) -> str:
-    if all(explanation.signed() for explanation in found.values()):
-        return ""
-    return f', <span class="t s a6">violet, dotted</span> {NO_SIDE}'
-
-
-def _html_lines(found: dict[str, Explanation]) -> str:
-    cells = _cells(next(iter(found.values())).tokens)
-    widths = [cell_len(cell.text) for cell in cells]
-    shares = {name: _shares(explanation, cells) for name, explanation in found.items()}
-    blocks = []
-    for start, end in _blocks(cells, widths, _HTML_WIDTH):
-        rows = "".join(
-            f'<tr><th scope="row">{escape(visible(name))}</th>'
-            + "".join(_td(cells[i], explanation, float(shares[name][i])) for i in range(start, end))
-            + "</tr>"
-            for name, explanation in found.items()
-        )
-        blocks.append(f'<div class="wide"><table class="lines"><tbody>{rows}</tbody></table></div>')
-    return "".join(blocks)
-
-
-def _td(cell: _Cell, explanation: Explanation, share: float) -> str:
-    shaded = html_shade(share, explanation.signed())
-    kind = f' class="{shaded}"' if shaded else ""
-    scale = sentences.scale_of(explanation)
-    value = scale.score(float(explanation.score()[list(cell.positions)].sum())).strip() + scale.factor
-    tip = escape(visible(f"{explanation.method}, {explanation.ranking}: {value}"))
-    return f'<td{kind} dir="auto" title="{tip}">{escape(cell.text)}</td>'
-
-
-def _html_matrix(comparison: Comparison, signed: bool) -> str:
-    found = explained(comparison)
-    table = correlations(comparison, signed)
-    head = "".join(f'<th class="number" scope="col">{i}</th>' for i in range(1, len(found) + 1))
-    rows = "".join(
-        f'<tr><th scope="row">{i + 1} {escape(visible(name))}</th>'
-        f"<td>{escape(visible(explanation.ranking))}</td>"
-        f"{_spent(explanation)}{''.join(map(_shaded, table[i]))}</tr>"
-        for i, (name, explanation) in enumerate(found.items())
-    )
-    costs = "".join(
-        f'<th class="number" scope="col">{what}</th>' for what in ("queries", "tokens", "seconds")
-    )
-    return (
-        '<div class="wide"><table><thead><tr><th scope="col">method</th><th scope="col">score</th>'
-        f"{costs}{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _spent(explanation: Explanation) -> str:
-    cost = explanation.cost
-    numbers = (f"{cost.queries:,}", f"{cost.tokens:,}", f"{cost.seconds:.2f}")
-    return "".join(f'<td class="number">{number}</td>' for number in numbers)
-
-
-def _shaded(value: float) -> str:
-    if math.isnan(value):
-        return '<td class="number">–</td>'
-    kind = f"number {html_shade(value)}".strip()
-    return f'<td class="{kind}">{sentences.signed(value, 2).strip().lstrip("+")}</td>'
-
-
-def _reasons(comparison: Comparison) -> str:
-    return "".join(
-        f'<p class="note why">{escape(visible(name))}: not run. {escape(visible(reason))}</p>'
-        for name, reason in skipped(comparison).items()
-    )

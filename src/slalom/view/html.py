@@ -191,6 +191,12 @@ def _text(explanation: Explanation, pieces: Sequence[Run], chosen: Sequence[Run]
     return "".join(_run(run, kind, run.positions in marked) for run, kind in zip(pieces, kinds, strict=True))
 
 
+def static_text(explanation: Explanation) -> str:
+    """The coloured text on its own, for pages without the script."""
+    pieces = runs(explanation.tokens)
+    return _text(explanation, pieces, [run for run in pieces if run.positions])
+
+
 def _run(run: Run, kind: str, marked: bool) -> str:
     shown = escape(visible(run.text, keep="\n\t"))
     if run.cut:
