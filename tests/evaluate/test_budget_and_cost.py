@@ -20,6 +20,7 @@ def test_cost_is_what_the_explanation_says():
         "queries": 7.0,
         "tokens": 40.0,
         "seconds": 0.5,
+        "backwards": 0.0,
         "model_seconds": 0.25,
     }
 

@@ -81,11 +81,11 @@ def test_means_and_standard_errors_over_documents(table: Table):
 def test_best_or_tied_in_bold_and_n_where_documents_are_missing(table: Table):
     lines = markdown(table).splitlines()
     mine = next(line for line in lines if line.startswith("| `slalom` | **0.850 ± 0.015** |"))
-    assert mine == "| `slalom` | **0.850 ± 0.015** | **0.150 ± 0.015** | 1.000 ± 0.000 | 100 | 3,500 |"
+    assert mine == "| `slalom` | **0.850 ± 0.015** | **0.150 ± 0.015** | 1.000 ± 0.000 | 100 | 3,500 | 0 |"
     assert any(line.startswith("| `lime` | **0.847 ± ") for line in lines), "a tie is no defeat"
     assert any(line.startswith("| `random` | 0.150 ± 0.015 | 0.850 ± 0.015") for line in lines)
-    assert "| `slalom` | **0.150 ± 0.015** | **40.000 ± 0.000** (2) |" in lines
-    assert "| `gradient` | – | – | – | – | – |" in lines
+    assert "| `slalom` | **0.150 ± 0.015** | 40.000 ± 0.000 (2) |" in lines, "two documents show nothing"
+    assert "| `gradient` | – | – | – | – | – | – |" in lines
     assert "| method | mse ↓ | r2 ↑ |" in lines
 
 
@@ -146,6 +146,24 @@ def test_comparisons_are_paired_and_adjusted(table: Table):
     assert random["leader"] == "slalom"
     assert random["difference"] == pytest.approx(0.7)
     assert random["p"] < 0.05 < found["deletion", "aopc", "lime"]["p"]
+
+
+def test_comparisons_say_what_both_sides_cost(results: Results):
+    dearer = tuple(
+        replace(f, spent=tuple(replace(s, backwards=7) if s.method == "slalom" else s for s in f.spent))
+        for f in results.finished
+    )
+    table = Table(Results(SETTINGS, dearer))
+    found = next(c for c in comparisons(table) if c["method"] == "lime")
+    assert (found["leader_tokens"], found["method_tokens"]) == (3500, 3500)
+    assert (found["leader_backwards"], found["method_backwards"]) == (7, 0)
+    assert "| 100 | 3,500 | 7 |" in markdown(table)
+
+
+def test_too_few_documents_are_said_to_be_too_few(results: Results):
+    table = Table(Results(SETTINGS, results.finished[:5]))
+    assert verdict(table) == "Too few documents to tell: 5 documents, and no outcome on fewer than 6 can."
+    assert not any(table.leads(number, "slalom") for number in table.cells)
 
 
 def test_the_json_document_is_whole(table: Table):
@@ -241,7 +259,7 @@ def judged(costs: dict[str, int], **levels: float) -> Table:
         ),
         (
             {"slalom": 0.5, "lime": 0.5, "random": 0.5},
-            "No number tells the methods apart on these documents: use the cheapest, or judge more "
+            "No number tells the methods apart on these 8 documents: use the cheapest, or judge more "
             "documents.",
         ),
         ({"slalom": 0.5}, ""),

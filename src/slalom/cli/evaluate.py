@@ -252,8 +252,15 @@ def _columns(table: Table) -> dict[str, list[tuple[str, bool]]]:
         for number in table.main
     }
     costs = [table.costs.get(method) for method in methods]
-    asked = [(f"{cost['queries'].mean:,.0f}" if cost else "–", False) for cost in costs]
-    return {_lines(head): cells for head, cells in columns.items()} | {"queries": asked}
+    asked = {
+        head: [(f"{cost[part].mean:,.0f}" if cost else "–", False) for cost in costs]
+        for head, part in (
+            ("queries", "queries"),
+            ("tokens\nread", "tokens"),
+            ("backward\npasses", "backwards"),
+        )
+    }
+    return {_lines(head): cells for head, cells in columns.items()} | asked
 
 
 def _lines(head: str) -> str:

@@ -1,4 +1,4 @@
-"""Rank correlations that always have an answer or say why there is none."""
+"""Orders of tokens, and rank correlations that always have an answer or say why there is none."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from typing import Any, Literal
 import numpy as np
 
 from slalom.evaluate.protocol import NotApplicable
-from slalom.tokens import FloatArray
+from slalom.tokens import FloatArray, IntArray
 
 _LEAST = 3
+
+
+def strongest_first(scores: FloatArray, seed: int) -> IntArray:
+    """The positions by falling score. Ties are broken at random, from the seed: a place earns nothing."""
+    return np.lexsort((np.random.default_rng(seed).random(len(scores)), -scores))
 
 
 def correlation(told: FloatArray, truth: FloatArray, kind: Literal["spearman", "kendall"]) -> float:

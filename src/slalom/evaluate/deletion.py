@@ -1,7 +1,7 @@
 """Deletion: drop the strongest tokens, watch the probability of the label.
 
-Tokens are ranked by their signed score for the explained label; with 5, 10, … of the lowest kept, in their
-order, dropped rather than masked, AOPC = 1 − the mean probability of the label (maths 6).
+Tokens are ranked by their signed score for the explained label, ties at random; with 5, 10, … of the lowest
+kept, in their order, dropped rather than masked, AOPC = 1 − the mean probability of the label (maths 6).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from slalom.evaluate._ranks import strongest_first
 from slalom.evaluate.protocol import Case, NotApplicable
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
@@ -26,7 +27,7 @@ STEP = 5
 def measure(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
     """Deletion AOPC of the score to rank by, or of the one named."""
     long_enough(case, step)
-    return {"aopc": deletion(case.ask, case.explanation, score=score, step=step)}
+    return {"aopc": deletion(case.ask, case.explanation, score=score, step=step, seed=case.seed)}
 
 
 def long_enough(case: Case, step: int) -> None:
@@ -42,21 +43,26 @@ def curve(
     *,
     score: str | None = None,
     step: int = STEP,
+    seed: int = 0,
 ) -> FloatArray:
     """Probability of the explained label with step, 2·step, … tokens kept by signed score, in their order."""
     n = len(explanation)
-    order = np.argsort(-explanation.score(score), kind="stable")
+    order = strongest_first(explanation.score(score), seed)
     order = order[::-1] if keep == "lowest" else order
     kept = from_rows([np.sort(order[:i]) for i in range(step, n, step)] or [np.arange(n)], n)
     logits = ask(kept)
     return choose_target(ask.model, explanation.target, logits[0]).probability(logits)
 
 
-def deletion(ask: Ask, explanation: Explanation, *, score: str | None = None, step: int = STEP) -> float:
+def deletion(
+    ask: Ask, explanation: Explanation, *, score: str | None = None, step: int = STEP, seed: int = 0
+) -> float:
     """Deletion AOPC: 1 − mean probability with the lowest i tokens kept. High is good."""
-    return 1.0 - float(curve(ask, explanation, "lowest", score=score, step=step).mean())
+    return 1.0 - float(curve(ask, explanation, "lowest", score=score, step=step, seed=seed).mean())
 
 
-def insertion(ask: Ask, explanation: Explanation, *, score: str | None = None, step: int = STEP) -> float:
+def insertion(
+    ask: Ask, explanation: Explanation, *, score: str | None = None, step: int = STEP, seed: int = 0
+) -> float:
     """Insertion: 1 − mean probability with the highest i tokens kept. Low is good."""
-    return 1.0 - float(curve(ask, explanation, "highest", score=score, step=step).mean())
+    return 1.0 - float(curve(ask, explanation, "highest", score=score, step=step, seed=seed).mean())

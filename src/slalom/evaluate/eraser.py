@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slalom.evaluate._ranks import strongest_first
 from slalom.evaluate.protocol import Case, NotApplicable
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
@@ -45,12 +46,17 @@ class Erased:
 
 def measure(case: Case, *, score: str | None = None, bins: Sequence[float] = BINS) -> dict[str, float]:
     """Both numbers for the score to rank by, or for the one named."""
-    found = eraser(case.ask, case.explanation, score=score, bins=bins)
+    found = eraser(case.ask, case.explanation, score=score, bins=bins, seed=case.seed)
     return {"comprehensiveness": found.comprehensiveness, "sufficiency": found.sufficiency}
 
 
 def eraser(
-    ask: Ask, explanation: Explanation, *, score: str | None = None, bins: Sequence[float] = BINS
+    ask: Ask,
+    explanation: Explanation,
+    *,
+    score: str | None = None,
+    bins: Sequence[float] = BINS,
+    seed: int = 0,
 ) -> Erased:
     """Drops of the label's probability without, and with nothing but, the top shares of the tokens."""
     n = len(explanation)
@@ -58,7 +64,7 @@ def eraser(
     sizes = np.ceil(np.asarray(bins) * n - 1e-9).astype(int)
     if n < 2 or sizes.max() >= n:
         raise NotApplicable("a text of one token has no top share and rest")
-    ranks = np.argsort(np.argsort(-explanation.score(score), kind="stable"))
+    ranks = np.argsort(strongest_first(explanation.score(score), seed))
     top = ranks < sizes[:, None]
     target = choose_target(ask.model, explanation.target, ask.whole())
     before = target.probability(ask.whole()[None])[0]

@@ -18,4 +18,4 @@ __all__ = ["GOOD", "NEEDS", "insertion", "measure"]
 def measure(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
     """Insertion AOPC of the score to rank by, or of the one named."""
     long_enough(case, step)
-    return {"aopc": insertion(case.ask, case.explanation, score=score, step=step)}
+    return {"aopc": insertion(case.ask, case.explanation, score=score, step=step, seed=case.seed)}

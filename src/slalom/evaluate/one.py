@@ -147,7 +147,7 @@ def _points(name: str, variant: Variant, case: Case, step: int) -> Iterator[Poin
     whole = case.explanation.probabilities[case.explanation.labels.index(case.explanation.target)]
     kept = np.r_[np.arange(step, n, step) / n, 1.0]
     for told, keep in _CURVES.items():
-        probability = np.r_[curve(case.ask, case.explanation, keep, step=step), whole]
+        probability = np.r_[curve(case.ask, case.explanation, keep, step=step, seed=case.seed), whole]
         for share, height in zip(_GRID, np.interp(_GRID, kept, probability), strict=True):
             yield Point(name, variant.label, told, round(float(share), 2), float(height))
 
@@ -157,10 +157,9 @@ def _failed(name: str, variant: Variant, reason: str) -> Measurement:
 
 
 def _spent(name: str, variant: Variant, explanation: Explanation) -> Spent:
-    cost = explanation.cost
-    return Spent(
-        name, variant.label, len(explanation), cost.queries, cost.tokens, cost.seconds, cost.model_seconds
-    )
+    asked = ("queries", "tokens", "seconds", "model_seconds", "backwards")
+    cost = {part: getattr(explanation.cost, part) for part in asked}
+    return Spent(name, variant.label, len(explanation), **cost)
 
 
 def _ranked(explanation: Explanation, score: str) -> Explanation:

@@ -27,19 +27,27 @@ def write_report(
     folder = Path(out)
     columns: dict[str, type] = {"protocol": str, "number": str, "leader": str, "method": str}
     columns |= {"difference": float, "low": float, "high": float, "p": float, "n": int}
+    columns |= {"leader_tokens": float, "method_tokens": float, "leader_backwards": float}
+    columns |= {"method_backwards": float}
     write_parquet(folder / COMPARISONS, columns, comparisons(table))
     write_text(folder / TABLE, report(table, command))
     return [folder / TABLE, folder / COMPARISONS, *(draw(table, folder) if figures else [])]
 
 
 def comparisons(table: Table) -> list[dict[str, Any]]:
-    """The leader of every number against each other method: the difference, its interval, p by Holm."""
+    """The leader of every number against each other method: difference, interval, p, and what both cost."""
     return [
         {"protocol": protocol, "number": number, "leader": standing.leader, "method": method}
         | asdict(difference)
+        | _asked(table, "leader", standing.leader)
+        | _asked(table, "method", method)
         for (protocol, number), standing in table.standings.items()
         for method, difference in standing.differences.items()
     ]
+
+
+def _asked(table: Table, role: str, method: str) -> dict[str, float]:
+    return {f"{role}_{name}": table.costs[method][name].mean for name in ("tokens", "backwards")}
 
 
 def document(table: Table) -> dict[str, Any]:

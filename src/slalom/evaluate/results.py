@@ -50,6 +50,8 @@ class Spent:
     tokens: int
     seconds: float
     model_seconds: float
+    backwards: int = 0
+    """Queries that were followed by a backward pass."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from slalom.evaluate import protocols
 from slalom.evaluate.results import Results
 from slalom.evaluate.statistics import Standing, Summary, best_or_tied, summary
 
-_SAMPLES = 2000
-"""Of the paired bootstrap: enough for a level of 0.05 shared by twenty comparisons."""
+_ASKED = ("queries", "tokens", "backwards")
 _WIDE, _NARROW = 6, 4
 """A protocol with more numbers than the first gets several tables, with as many as the second in each."""
 
@@ -45,7 +44,7 @@ class Table:
         for number, values in self._values.items():
             if len(values) > 1 and set.intersection(*map(set, values.values())):
                 way = "high" if self.results.numbers[number] == "high" else "low"
-                found[number] = best_or_tied(values, way, samples=_SAMPLES)
+                found[number] = best_or_tied(values, way)
         return found
 
     @cached_property
@@ -59,8 +58,8 @@ class Table:
 
     @cached_property
     def costs(self) -> dict[str, dict[str, Summary]]:
-        """What an explanation cost on average, by method: queries, tokens, seconds, model_seconds."""
-        names = ("queries", "tokens", "seconds", "model_seconds")
+        """What an explanation cost on average, by method and part of `Spent`."""
+        names = ("queries", "tokens", "backwards", "seconds", "model_seconds")
         rows: dict[str, list[Any]] = {}
         for row in self.results.spent:
             rows.setdefault(row.method, []).append(row)
@@ -95,11 +94,9 @@ class Table:
         return text if found.n == len(self.results.finished) else f"{text} ({found.n})"
 
     def leads(self, number: Number, method: str) -> bool:
-        """Whether the method is best or tied; where all methods are, that says nothing."""
+        """Whether the method is best or tied; where nobody is shown to be worse, that says nothing."""
         standing = self.standings.get(number)
-        return (
-            standing is not None and method in standing.tied and len(standing.tied) < len(self.cells[number])
-        )
+        return standing is not None and bool(standing.worse) and method in standing.tied
 
     def head(self, number: Number, *, short: bool = False) -> str:
         """The number's name with an arrow for the good direction."""
@@ -129,7 +126,8 @@ def markdown(table: Table) -> str:
         _opening(results),
         "## Summary",
         verdict(table),
-        "The first number of every protocol, and what an explanation asked of the model on average.",
+        "The first number of every protocol, and what an explanation asked of the model on average: queries, "
+        "the tokens it read (a backward pass counts like 1.2 forward passes), and backward passes.",
         _summary(table),
     ]
     about = protocols()
@@ -172,17 +170,17 @@ def _opening(results: Results) -> str:
         f"{len(results.finished)} documents{span}, cut to {settings['cut']} tokens, explained for {label}; "
         f"budget {settings['budget']}, seed {settings['seed']}.\n\n"
         "Means ± standard errors over documents; ↑ high is good, ↓ low is good. Bold: best or tied, where "
-        "the paired bootstrap over documents (5 %, Holm) does not show the leader to be better, and not all "
-        "methods are tied. In brackets the number of documents, where it is not all of them."
+        "the leader is not shown to be better (sign flips over documents, 5 % for all pairs together), and "
+        "not all methods are tied. In brackets the number of documents, where it is not all of them."
     )
 
 
 def _summary(table: Table) -> str:
-    heads = ["method", *(table.head(number) for number in table.main), "queries", "tokens asked"]
+    heads = ["method", *(table.head(number) for number in table.main), "queries", "tokens read", "backward"]
     rows = []
     for method in table.results.methods:
         cost = table.costs.get(method)
-        asked = [f"{cost[name].mean:,.0f}" if cost else "–" for name in ("queries", "tokens")]
+        asked = [f"{cost[name].mean:,.0f}" if cost else "–" for name in _ASKED]
         rows.append([f"`{method}`", *(table.cell(number, method) for number in table.main), *asked])
     return _grid(heads, rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slalom.evaluate.statistics import least_documents
 from slalom.evaluate.table import Number, Table, figure
 
 _CHEAPER = 0.5
@@ -15,11 +16,9 @@ def verdict(table: Table) -> str:
     judged = [number for number in table.main if number in table.standings]
     if not judged:
         return ""
-    numbers = [number for number in judged if len(table.standings[number].tied) < len(table.cells[number])]
+    numbers = [number for number in judged if table.standings[number].worse]
     if not numbers:
-        return (
-            "No number tells the methods apart on these documents: use the cheapest, or judge more documents."
-        )
+        return _undecided(table, judged)
     wins = {m: sum(table.leads(number, m) for number in numbers) for m in table.results.methods}
     most = max(wins.values())
     best, *tied = sorted((m for m in wins if wins[m] == most), key=lambda m: (_cost(table, m), m))
@@ -30,6 +29,20 @@ def verdict(table: Table) -> str:
     if cheap is not None:
         parts.append(_cheaper(table, best, cheap, numbers))
     return "; ".join(parts) + "."
+
+
+def _undecided(table: Table, judged: list[Number]) -> str:
+    """Why nobody is ahead: too few documents for anybody to be, or no difference on as many as there are."""
+    most = max(table.standings[number].documents for number in judged)
+    if not any(table.standings[number].enough for number in judged):
+        documents = "1 document" if most == 1 else f"{most} documents"
+        return (
+            f"Too few documents to tell: {documents}, and no outcome on fewer than {least_documents()} can."
+        )
+    return (
+        f"No number tells the methods apart on these {most} documents: use the cheapest, or judge more "
+        "documents."
+    )
 
 
 def _of(count: int, total: int) -> str:
