@@ -17,6 +17,7 @@ from slalom.explanation import Cost, Explanation, Explanations
 from slalom.models import BatchTokens, Output, Tolerance, open_model
 from slalom.models.ask import Ask
 from slalom.models.engines import EngineName
+from slalom.models.prompt import Prompt
 from slalom.models.protocol import Model, Text
 from slalom.models.target import choose_target, probabilities
 from slalom.models.texts import check_text
@@ -41,7 +42,8 @@ class Explainer:
     `model` is a transformers model (with `tokenizer`), a pipeline, a directory or hub id, a function
     over texts, or None for the small sentiment model that comes with this package. `output`, `labels`
     and `device` say what cannot be seen from it; docs/models.md has the table. `engine` makes its forward
-    passes cheaper; docs/engines.md says which one to choose.
+    passes cheaper; docs/engines.md says which one to choose. With a `prompt`, the model is a causal language
+    model, and `labels` says which answers stand for which labels; docs/language-models.md has more.
     """
 
     def __init__(
@@ -50,11 +52,14 @@ class Explainer:
         tokenizer: Any = None,
         *,
         output: Output | None = None,
-        labels: Sequence[str] | None = None,
+        labels: Sequence[str] | Mapping[str, str] | None = None,
         device: str | None = None,
         batch_tokens: BatchTokens | None = None,
         engine: EngineName | None = None,
         engine_tolerance: Tolerance | None = None,
+        prompt: Prompt | None = None,
+        whole_answers: bool | None = None,
+        chat: bool | None = None,
     ):
         self.model: Model = open_model(
             model,
@@ -65,6 +70,9 @@ class Explainer:
             batch_tokens=batch_tokens,
             engine=engine,
             engine_tolerance=engine_tolerance,
+            prompt=prompt,
+            whole_answers=whole_answers,
+            chat=chat,
         )
 
     def __repr__(self) -> str:
@@ -138,11 +146,14 @@ def explain(
     tokenizer: Any = None,
     *,
     output: Output | None = None,
-    labels: Sequence[str] | None = None,
+    labels: Sequence[str] | Mapping[str, str] | None = None,
     device: str | None = None,
     batch_tokens: BatchTokens | None = None,
     engine: EngineName | None = None,
     engine_tolerance: Tolerance | None = None,
+    prompt: Prompt | None = None,
+    whole_answers: bool | None = None,
+    chat: bool | None = None,
     **call: Any,
 ) -> Any:
     """Explain a text in one call; `call` takes what an `Explainer` takes when it is called.
@@ -157,6 +168,9 @@ def explain(
         "batch_tokens": batch_tokens,
         "engine": engine,
         "engine_tolerance": engine_tolerance,
+        "prompt": prompt,
+        "whole_answers": whole_answers,
+        "chat": chat,
     }
     if all(given is None for given in (model, tokenizer, *access.values())):
         return _bundled()(text, **call)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from slalom.checks import Range, checked, shown
 from slalom.errors import InputError, ModelError
 from slalom.models.engines import EngineName, check_engine
+from slalom.models.prompt import Prompt, check_answers, check_prompt
 from slalom.models.protocol import Model, Text
 from slalom.models.reading import Output
 
@@ -25,11 +26,14 @@ def open_model(
     tokenizer: Any = None,
     *,
     output: Output | None = None,
-    labels: Sequence[str] | None = None,
+    labels: Sequence[str] | Mapping[str, str] | None = None,
     device: str | None = None,
     batch_tokens: BatchTokens | None = None,
     engine: EngineName | None = None,
     engine_tolerance: Tolerance | None = None,
+    prompt: Prompt | None = None,
+    whole_answers: bool | None = None,
+    chat: bool | None = None,
 ) -> Model:
     """A model to explain, from whatever there is:
 
@@ -45,6 +49,11 @@ def open_model(
     stays where it is. `batch_tokens` bounds the tokens of a batch (tuned by default).
     `engine` computes the forward passes of a module another way (docs/engines.md), and is refused where it
     deviates from the module by more than the share `engine_tolerance` of the spread of its logits.
+
+    With a `prompt` that holds `{text}`, the model is a causal language model that is asked to classify, and
+    `labels` maps labels to the answers that stand for them (docs/language-models.md). These are told apart by
+    their first tokens or, with `whole_answers` and where first tokens coincide, by all of their tokens;
+    `chat` applies the tokenizer's chat template, by default where there is one.
     """
     given = {
         "output": output,
@@ -56,18 +65,19 @@ def open_model(
     }
     options = checked(open_model, given)
     check_engine(engine, engine_tolerance)
+    asking = _asking(prompt, whole_answers, chat, options)
     device = options.pop("device")
     if model is None or isinstance(model, (str, Path)):
-        return _from_files(bundled() if model is None else model, tokenizer, device, options)
+        return _from_files(model, tokenizer, device, options, asking)
     if device is not None:
         raise InputError("device is for models that are loaded here; move the model itself before giving it")
     if isinstance(model, Model):
         return _as_it_is(model, tokenizer, options)
     if _is_module(model):
-        return _from_module(model, tokenizer, options)
+        return _from_module(model, tokenizer, options, asking)
     if _is_module(getattr(model, "model", None)) and getattr(model, "tokenizer", None) is not None:
-        return _from_module(model.model, model.tokenizer if tokenizer is None else tokenizer, options)
-    if callable(model):
+        return _from_module(model.model, model.tokenizer if tokenizer is None else tokenizer, options, asking)
+    if callable(model) and asking is None:
         return _from_function(model, tokenizer, options)
     raise InputError(
         f"cannot explain a {type(model).__name__}; give a directory or hub id, a transformers model and its "
@@ -83,20 +93,51 @@ def bundled() -> Path:
     return path
 
 
-def _from_files(source: str | Path, tokenizer: Any, device: str | None, options: dict[str, Any]) -> Model:
-    from slalom.models.hf import ModuleModel
+def _asking(
+    prompt: Prompt | None, whole_answers: bool | None, chat: bool | None, options: dict[str, Any]
+) -> dict[str, Any] | None:
+    """What makes a language model a classifier; None where there is no prompt, and the model is one."""
+    if prompt is None:
+        if isinstance(options["labels"], Mapping):
+            raise InputError("labels with answers are for a language model; give its prompt, too")
+        if whole_answers is not None or chat is not None:
+            raise InputError("whole_answers and chat are for language models; give a prompt, too")
+        return None
+    if options.pop("output") is not None:
+        raise InputError("output cannot be chosen for a prompted model; it answers with log-probabilities")
+    check_prompt(prompt)
+    labels = check_answers(options.pop("labels"))
+    return {"prompt": prompt, "labels": labels, "whole_answers": whole_answers, "chat": chat}
+
+
+def _from_files(
+    source: str | Path | None,
+    tokenizer: Any,
+    device: str | None,
+    options: dict[str, Any],
+    asking: dict[str, Any] | None,
+) -> Model:
     from slalom.models.load import load, resolve
 
-    module, tokenizer = load(source, _tokenizer(tokenizer), device)
-    return ModuleModel(module, tokenizer, name=Path(resolve(source)).name, **options)
+    if source is None and asking is not None:
+        raise InputError("a prompt needs a language model; the bundled model is a classifier: name a model")
+    where = bundled() if source is None else source
+    module, tokenizer = load(where, _tokenizer(tokenizer), device, causal=asking is not None)
+    return _from_module(module, tokenizer, {**options, "name": Path(resolve(where)).name}, asking)
 
 
-def _from_module(module: Any, tokenizer: Any, options: dict[str, Any]) -> Model:
-    from slalom.models.hf import ModuleModel
-
+def _from_module(
+    module: Any, tokenizer: Any, options: dict[str, Any], asking: dict[str, Any] | None
+) -> Model:
     tokenizer = _tokenizer(tokenizer)
     if tokenizer is None:
         raise InputError(f"a {type(module).__name__} needs its tokenizer: give both, model and tokenizer")
+    if asking is not None:
+        from slalom.models.prompted import prompted
+
+        return prompted(module, tokenizer, **asking, **options)
+    from slalom.models.hf import ModuleModel
+
     return ModuleModel(module, tokenizer, **options)
 
 

@@ -57,7 +57,7 @@ def cut_to(
         used = f"the first {kept[side]} ({end} of {lengths[side]} characters)"
         parts.append(f"{name} has {count} tokens, only {used} are used")
     message = f"{'; '.join(parts)}: the model takes {limit} tokens, {special} of them special tokens"
-    warnings.warn(message, SlalomWarning, stacklevel=4)
+    warnings.warn(message, SlalomWarning, stacklevel=5)
     spans = [span for span, stays in zip(encoded.spans, keep, strict=True) if stays]
     start = join_texts(texts)[1]
     shorter = Encoded(encoded.ids[keep], encoded.types[keep], encoded.owner[keep], spans)

@@ -32,7 +32,22 @@ def encode(tokenizer: Any, text: Text, explain: Explain = "both", limit: int | N
     """The tokens to explain, with everything else the model reads as their frame."""
     given, sides = check_text(text, explain)
     texts, encoded = _read(tokenizer, given, limit)
-    encoded, cut = cut_to(limit, encoded, texts, [len(one) for one in given])
+    return tokens_of(tokenizer, encoded, texts, sides, limit, [len(one) for one in given])
+
+
+def tokens_of(
+    tokenizer: Any,
+    encoded: Encoded,
+    texts: tuple[str, ...],
+    sides: tuple[int, ...],
+    limit: int | None,
+    lengths: list[int],
+) -> Tokens:
+    """The tokens of the texts that are explained; everything else that was encoded is their frame.
+
+    `lengths` are those of the texts that were given, of which `texts` were read.
+    """
+    encoded, cut = cut_to(limit, encoded, texts, lengths)
     own = {side: np.flatnonzero(encoded.owner == side) for side in sides}
     if not any(len(places) for places in own.values()):
         raise InputError(f"the tokenizer finds no token in the text {texts[sides[0]]!r:.60}")

@@ -114,7 +114,7 @@ class ModuleModel:
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens of a text; a module without a config is asked about it once, to learn its labels."""
         tokens = encode(self.tokenizer, text, explain, self._limit)
-        self._check_vocabulary(tokens)
+        self.check_vocabulary(tokens)
         if self._reading is None:
             self._reading = reading(
                 self._answers(assemble(tokens, whole(len(tokens)))), self._output, self._given_labels
@@ -161,7 +161,8 @@ class ModuleModel:
             rows = 1 if one_by_one(self.module) else None
             return answer(sequences, self._engine.over(forward), self._pace, rows)
 
-    def _check_vocabulary(self, tokens: Tokens) -> None:
+    def check_vocabulary(self, tokens: Tokens) -> None:
+        """Refuses tokens whose ids the module does not know."""
         # On a GPU an id outside the table would bring the whole process down.
         embeddings = getattr(self.module, "get_input_embeddings", lambda: None)()
         size = getattr(embeddings, "num_embeddings", None)

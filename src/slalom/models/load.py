@@ -1,4 +1,4 @@
-"""Loading a sequence classifier and its tokenizer from a directory or from the Hugging Face hub."""
+"""Loading a model and its tokenizer from a directory or from the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ _MOST = {"layer": 10_000, "expert": 10_000, "num_labels": 1_000_000}
 _HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 
 
-def load(source: str | Path, tokenizer: Any = None, device: str | None = None) -> tuple[nn.Module, Any]:
+def load(
+    source: str | Path, tokenizer: Any = None, device: str | None = None, causal: bool = False
+) -> tuple[nn.Module, Any]:
     """A classifier with safetensors weights, and its tokenizer unless another one is given.
 
+    `causal` loads a causal language model instead.
     Code that comes with a model is never run. On a CPU, weights stored in half precision are widened to
     float32; otherwise the model keeps their dtype.
     """
     where = resolve(source)
-    module = _load_module(where, source)
+    module = _load_module(where, source, causal)
     if tokenizer is None:
         tokenizer = load_tokenizer(source)
     place = _device(device)
@@ -103,17 +106,21 @@ def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
             yield str(name), value
 
 
-def _load_module(where: str, source: str | Path) -> nn.Module:
-    from transformers import AutoModelForSequenceClassification
+def _load_module(where: str, source: str | Path, causal: bool) -> nn.Module:
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
+    what = "causal language model" if causal else "sequence classifier"
     with quiet():
         try:
-            kind: Any = _own_class(load_config(where)) or AutoModelForSequenceClassification
+            config = load_config(where)
+            kind: Any = (
+                AutoModelForCausalLM if causal else _own_class(config) or AutoModelForSequenceClassification
+            )
             # Sizes that do not match are refused below, where it can be said which.
             asked = {"use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
             module, info = pretrained(kind, where, **asked)
         except Exception as error:
-            raise ModelError(_explain_failure(where, source, error)) from error
+            raise ModelError(_explain_failure(where, source, what, error)) from error
     other = sorted(info["mismatched_keys"])
     if other:
         name, stored, wanted = other[0]
@@ -125,7 +132,7 @@ def _load_module(where: str, source: str | Path) -> nn.Module:
     missing = sorted(info["missing_keys"])
     if missing:
         raise ModelError(
-            f"{source} is not a trained sequence classifier: its weights lack {', '.join(missing[:4])}"
+            f"{source} is not a trained {what}: its weights lack {', '.join(missing[:4])}"
             f"{' …' if len(missing) > 4 else ''}, which would be random; fine-tune it first"
         )
     return module
@@ -139,7 +146,7 @@ def _own_class(config: Any) -> Any:
     return MambaForSequenceClassification
 
 
-def _explain_failure(where: str, source: str | Path, error: Exception) -> str:
+def _explain_failure(where: str, source: str | Path, what: str, error: Exception) -> str:
     directory = Path(where)
     if not directory.is_dir():
         return f"{source} is no directory and the Hugging Face hub did not give it: {reason(error)}"
@@ -150,7 +157,7 @@ def _explain_failure(where: str, source: str | Path, error: Exception) -> str:
             f"{source} holds no safetensors weights; other formats are not loaded because they can run code: "
             "load the model yourself and save it with save_pretrained()"
         )
-    return f"{source} could not be loaded as a sequence classifier: {reason(error)}"
+    return f"{source} could not be loaded as a {what}: {reason(error)}"
 
 
 def reason(error: Exception) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from slalom.models.answers import AnswerHead
 from slalom.models.batches import Call
 from slalom.models.inference import Forward, is_out_of_memory, is_pretrained, logits_of
 from slalom.tokens import FloatArray, IntArray
@@ -139,13 +140,17 @@ def _continued(forward: Forward, ids: IntArray, types: IntArray, length: int) ->
 
 
 def _may_share(forward: Forward) -> bool:
-    """Whether this is a decoder of transformers' own, which reads its answer off the last token."""
-    kind = type(forward.module)
+    """Whether this is a decoder of transformers' own, which reads its answer off its last tokens."""
+    head = forward.module
+    module, ending = (
+        (head.causal, "ForCausalLM") if isinstance(head, AnswerHead) else (head, "ForSequenceClassification")
+    )
+    kind = type(module)
     return (
-        is_pretrained(forward.module)
+        is_pretrained(module)
         and kind.__module__.startswith("transformers.models.")
-        and kind.__name__.endswith("ForSequenceClassification")
-        and not getattr(forward.module.config, "is_encoder_decoder", False)
+        and kind.__name__.endswith((ending, "LMHeadModel"))
+        and not getattr(module.config, "is_encoder_decoder", False)
         and forward.names("past_key_values")
         and forward.names("use_cache")
         and forward.names("attention_mask")

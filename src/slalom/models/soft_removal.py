@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 from slalom.errors import ModelError
+from slalom.models.answers import AnswerHead
 from slalom.models.batches import Pace, answer_group, groups
 from slalom.models.engines import lean
 from slalom.models.engines.samples import usual_ids
@@ -173,7 +174,8 @@ def _try(forward: Forward, module: nn.Module, tokenizer: Any) -> _Trial:
     usual = usual_ids(module, tokenizer)
     if len(usual) == 0:
         return _Trial("its tokenizer has no tokens to try it on")
-    length = min(_LENGTH, position_limit(module) or _LENGTH)
+    wanted = _LENGTH + (module.places if isinstance(module, AnswerHead) else 0)
+    length = min(wanted, position_limit(module) or wanted)
     ids = np.random.default_rng(0).choice(usual, (_SEQUENCES, length))
     try:
         with failures(ids):
