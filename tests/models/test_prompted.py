@@ -247,4 +247,7 @@ def test_an_answer_is_generated_as_the_model_itself_does() -> None:
     ids = own("Review: the food", return_tensors="pt")["input_ids"]
     with torch.no_grad():
         best = module(ids).logits[0, -1].argmax()
-    assert generate(module, own, "Review: {text}", "the food", max_new_tokens=1) == str(own.decode([int(best)])).strip()
+    assert (
+        generate(module, own, "Review: {text}", "the food", max_new_tokens=1)
+        == str(own.decode([int(best)])).strip()
+    )

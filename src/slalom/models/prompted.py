@@ -120,7 +120,7 @@ class WholeAnswers:
     ):
         self._readers = [answer_reader(module, prompting, ids, **access) for ids in answers.values()]
         self._longest = max(map(len, answers.values()))
-        self._prompting, self._answers, self._access = prompting, dict(answers), access
+        self._prompting = prompting
         self.tokenizer = prompting.tokenizer
         self.labels = tuple(answers)
         self.activation: Activation = "softmax"
@@ -137,15 +137,6 @@ class WholeAnswers:
     def differentiable(self) -> str | None:
         reasons = (reader.differentiable for reader in self._readers)
         return next((reason for reason in reasons if reason is not None), None)
-
-    def like(self, module: AnswerHead) -> WholeAnswers:
-        """The same access to another module of the same kind."""
-        return WholeAnswers(module.causal, self._prompting, self._answers, **self._access)
-
-    @property
-    def module(self) -> AnswerHead:
-        head: Any = self._readers[0].module
-        return head
 
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens of the text; the prompt is their frame."""
