@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from planted_cases import planted_case
 
+from planted_cases import planted_case
 from slalom.evaluate import budget, cost
 from slalom.evaluate.deletion import deletion
 from slalom.evaluate.protocol import NotApplicable

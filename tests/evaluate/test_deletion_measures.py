@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted_cases import TEXT, planted_case, planted_output, truthful
 from scipy.special import expit
 
+from planted_cases import TEXT, planted_case, planted_output, truthful
 from slalom.evaluate import deletion, insertion
 from slalom.evaluate.protocol import NotApplicable
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planted_cases import TEXT, planted_case, planted_output, truthful, with_scores
 from scipy.special import expit
 
+from planted_cases import TEXT, planted_case, planted_output, truthful, with_scores
 from slalom.evaluate.eraser import eraser, measure
 from slalom.evaluate.protocol import NotApplicable
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from planted_cases import TEXT, VALUES, WORDS, planted_case, truthful, with_scores
 
 import slalom
+from planted_cases import TEXT, VALUES, WORDS, planted_case, truthful, with_scores
 from slalom.data.document import Document
 from slalom.evaluate._align import align, runs
 from slalom.evaluate.human_attention import iou_f1, marked, measure, plausibility

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted_cases import planted_case, planted_output, truthful, with_scores
 
+from planted_cases import planted_case, planted_output, truthful, with_scores
 from slalom.evaluate._ranks import correlation, likeness
 from slalom.evaluate.leave_one_out import leave_one_out, measure
 from slalom.evaluate.protocol import NotApplicable

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted_cases import WORDS, explainer, planted_case, truthful, with_scores
 
 import slalom
+from planted_cases import WORDS, explainer, planted_case, truthful, with_scores
 from slalom.data.document import Document
 from slalom.errors import InputError
 from slalom.evaluate.naive_bayes_agreement import measure, naive_bayes_agreement, of_types

@@ -8,8 +8,8 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from planted_cases import PLANTED, TEXT, VALUES, WORDS, planted_case, truthful, with_scores
 
+from planted_cases import PLANTED, TEXT, VALUES, WORDS, planted_case, truthful, with_scores
 from slalom.data.document import Document
 from slalom.errors import InputError
 from slalom.evaluate import load, names, options, protocols

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted_cases import IMPORTANCES, PLANTED, TEXT, VALUES, WORDS, planted_case, truthful, with_scores
 
 import slalom
+from planted_cases import IMPORTANCES, PLANTED, TEXT, VALUES, WORDS, planted_case, truthful, with_scores
 from slalom.errors import InputError
 from slalom.evaluate.protocol import NotApplicable
 from slalom.evaluate.recovery import measure, over_positions, recovery

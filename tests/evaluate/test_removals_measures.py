@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from planted_cases import planted_case, planted_output, truthful, with_scores
 from sklearn.metrics import mean_squared_error, r2_score
 
+from planted_cases import planted_case, planted_output, truthful, with_scores
 from slalom.evaluate.protocol import NotApplicable
 from slalom.evaluate.removals import measure, removals
 

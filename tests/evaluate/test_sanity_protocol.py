@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from planted_cases import TEXT, planted_case
 
 import slalom
+from planted_cases import TEXT, planted_case
 from slalom.data.document import Document
 from slalom.evaluate.protocol import Case, NotApplicable, make_case
 from slalom.evaluate.sanity import layers, measure, sanity

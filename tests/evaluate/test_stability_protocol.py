@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from planted_cases import TEXT, planted_case, truthful
 
 import slalom
+from planted_cases import TEXT, planted_case, truthful
 from slalom.data.document import Document
 from slalom.evaluate.protocol import NotApplicable, make_case
 from slalom.evaluate.stability import measure, seed_likeness, without_words, words_likeness
