@@ -93,7 +93,8 @@ class Load:
             if not self.stopping:
                 self.unanswered["no connection"] += 1
         except (OSError, EOFError, TimeoutError) as error:
-            self.unanswered[type(error).__name__] += 1
+            when = "at the end" if self.stopping else "before the end"
+            self.unanswered[f"{type(error).__name__} {when}"] += 1
 
     async def _ask(self, line: Line, asked: bytes) -> tuple[int, bytes, bool]:
         answer = await asyncio.wait_for(exchange(*line, asked), PATIENCE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import time
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -100,6 +101,31 @@ def test_who_is_being_served_makes_no_room(monkeypatch: pytest.MonkeyPatch):
             assert rest(line).startswith(b"HTTP/1.1 200 ")
         for line in crowd:
             line.close()
+
+
+def test_who_may_ask_again_stays_longer_than_who_never_asked(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "YOUNG", 0.0)
+    app = create_app({"fast": Slow().model()}, limits=Limits(connections=6))
+    with served(app) as address:
+        asked = dial(address, GET)
+        assert asked.recv(15).startswith(b"HTTP/1.1 200 ")
+        crowd = [dial(address) for _ in range(12)]
+        for line in crowd[:-6]:
+            assert rest(line) == b""
+        asked.sendall(GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        assert b"HTTP/1.1 200 " in rest(asked)
+        for line in crowd:
+            line.close()
+
+
+def test_what_a_busy_server_has_not_read_yet_is_no_silence():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        line = object.__new__(connections.Connection)
+        line.transport = SimpleNamespace(get_extra_info=lambda name: ours)  # pyright: ignore
+        assert not line._unread()
+        theirs.sendall(b"GET")
+        assert line._unread()
 
 
 def test_beyond_what_the_system_can_hold_nobody_comes_in(monkeypatch: pytest.MonkeyPatch):

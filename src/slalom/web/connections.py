@@ -1,13 +1,16 @@
 """The connections of a server: how many there may be, and how long one may keep the server waiting.
 
 uvicorn waits for ever for a client that says nothing or half of a request, or does not read its answer. Here
-each of these has an end, and where there are too many connections those that wait make room, oldest first.
+each of these has an end, and where there are too many connections those that wait make room: those that have
+never asked before those that may ask again, oldest first.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
+import selectors
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -22,7 +25,7 @@ READ_SECONDS = 30.0
 """For a client to make room for more of its answer."""
 LINGER_SECONDS = 2.0
 """For a client to stop talking after its answer."""
-YOUNG = 1.0
+YOUNG = 4.0
 """Seconds in which a new connection is left alone, so that a crowd does not push out who is about to ask."""
 _WITH_BODY = ("POST", "PUT", "PATCH")
 
@@ -62,6 +65,7 @@ class Connection(H11Protocol):
         self._application: ASGIApp = self.app  # pyright: ignore[reportAttributeAccessIssue]
         self.app = self._answer  # pyright: ignore[reportAttributeAccessIssue]
         self._requests = 0
+        self._answered = False
         self._limit: asyncio.TimerHandle | None = None
         self.since: float | None = None
         """When it began to wait for its client; None while the client waits for it."""
@@ -125,6 +129,7 @@ class Connection(H11Protocol):
             await asyncio.sleep(0)  # until uvicorn knows
         finally:
             self._requests -= 1
+            self._answered = True
             if self._requests == 0:  # the next request may have begun already
                 self._wait()
 
@@ -147,14 +152,27 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def _make_room(self) -> None:
-        others = [one for one in self.connections if isinstance(one, Connection) and one.since is not None]
-        oldest = min(others, key=lambda one: one.since or 0.0)
-        if (oldest.since or 0.0) > self.loop.time() - YOUNG:
-            if len(self.connections) <= self._at_all:
-                return
-            oldest = self
-        self.connections.discard(oldest)
-        oldest.transport.abort()
+        """Ends connections that keep the server waiting; young ones only where no more can be held."""
+        before = self.loop.time() - YOUNG
+        excess = len(self.connections) - self._most
+        waiting = [one for one in self.connections if isinstance(one, Connection) and one.since is not None]
+        first = heapq.nsmallest(2 * excess, waiting, key=lambda one: (one._answered, one.since))
+        silent = [one for one in first if not one._unread()]
+        ended = [one for one in silent if (one.since or 0.0) <= before][:excess]
+        if not ended and len(self.connections) > self._at_all:
+            ended = silent[:1] or [self]
+        for one in ended:
+            self.connections.discard(one)
+            one.transport.abort()
+
+    def _unread(self) -> bool:
+        """Whether its client has said something that a busy server has not looked at yet."""
+        own = self.transport.get_extra_info("socket")
+        if own is None or own.fileno() < 0:
+            return False
+        with selectors.DefaultSelector() as selector:
+            selector.register(own.fileno(), selectors.EVENT_READ)
+            return bool(selector.select(0))
 
 
 def room(wanted: int) -> tuple[int, int, int]:

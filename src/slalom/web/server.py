@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -24,8 +25,12 @@ from slalom.web.connections import Connection, room
 
 GRACE = 3
 """Seconds for answers to be read when the server is told to end."""
-LAST_CALL = 1.0
-"""Seconds in which whoever is just connecting is still told that the server ends."""
+LAST_CALL = 10
+"""Whoever is just asking is still told that the server ends, until nobody has asked for so many turns …"""
+TURN = 0.1
+"""… of so many seconds each, which are longer where the machine is busy."""
+LAST_SECONDS = 5.0
+"""But no longer than this."""
 HEADER_BYTES = 16_384
 
 _log = logging.getLogger("slalom.web")
@@ -55,9 +60,27 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._state.closing.begin()
-        if self.server_state.connections:
-            await asyncio.sleep(LAST_CALL)
-        await super().shutdown(sockets)
+        await self._last_call()
+        latecomers = asyncio.create_task(self._close_latecomers())
+        try:
+            await super().shutdown(sockets)
+        finally:
+            latecomers.cancel()
+
+    async def _last_call(self) -> None:
+        state, end, quiet = self.server_state, time.monotonic() + LAST_SECONDS, 0
+        while state.connections and quiet < LAST_CALL and time.monotonic() < end:
+            asked = state.total_requests
+            await asyncio.sleep(TURN)
+            quiet = quiet + 1 if state.total_requests == asked else 0
+
+    async def _close_latecomers(self) -> None:
+        """uvicorn closes the connections it knows; a busy one hears of some that were accepted only later."""
+        while True:
+            await asyncio.sleep(TURN)
+            for connection in list(self.server_state.connections):
+                if not connection.transport.is_closing():
+                    connection.shutdown()
 
 
 def run(app: Any, listener: socket.socket, host: str, say: Callable[[str], None]) -> None:
