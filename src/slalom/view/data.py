@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from slalom.explanation import Explanation
 from slalom.files import plain
@@ -55,9 +56,19 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
         "runs": None if plain_runs else [list(range(a, b)) for a, b in pairwise(starts.tolist())],
         "listed": None if each else np.unique(types, return_index=True)[1].tolist(),
         "kinds": sentences.kinds(explanation),
+        "exclusive": _exclusive(explanation),
         "meanings": {name: sentences.meaning(explanation, name) for name in shown},
         "classes": [_class(one, units, explanation) for one in (explanation, *explanation.classes.values())],
     }
+
+
+def _exclusive(explanation: Explanation) -> bool:
+    """Whether the outputs of the classes give their probabilities: all are here, and exclude each other."""
+    every = {explanation.target: explanation} | dict(explanation.classes)
+    if len(explanation.labels) < 3 or set(every) != set(explanation.labels):
+        return False
+    outputs = np.array([every[label].output for label in explanation.labels])
+    return bool(np.allclose(softmax(outputs), explanation.probabilities, atol=1e-5))
 
 
 def strongest(explanation: Explanation, pieces: Sequence[Run], count: int) -> list[Run]:
@@ -87,6 +98,7 @@ def _class(explanation: Explanation, units: IntArray, of: Explanation) -> dict[s
         "target": visible(explanation.target),
         "output": plain(explanation.output),
         "odds": sentences.log_odds(explanation),
+        "probability": plain(float(explanation.probabilities[explanation.labels.index(explanation.target)])),
         "ranking": explanation.ranking,
         "added": added,
         "decimals": {name: scale.places for name, scale in scales.items()},

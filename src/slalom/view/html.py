@@ -117,7 +117,8 @@ def _inside(explanation: Explanation, pieces: Sequence[Run], chosen: Sequence[Ru
         '<div class="tools" hidden></div><div class="grid"><section class="card words"><h3>The text</h3>'
         f'{thin}<div class="text" dir="auto">{_text(explanation, pieces, chosen)}</div>'
         f'<p class="legend">{_legend(explanation)}</p></section>'
-        '<section class="card plane" hidden></section><section class="card whatif" hidden></section></div>'
+        '<div class="side"><section class="card plane" hidden></section></div>'
+        '<section class="card whatif" hidden></section></div>'
         f'<section class="card tokens"><h3>{_caption(explanation)}</h3>{_table(explanation)}</section>'
         f"{_others(explanation)}{_footer(explanation)}"
         f'<script type="application/json">{data.document(explanation, chosen)}</script>'

@@ -13,8 +13,8 @@
  *              in order (what Explanation.predict takes), changed: false when the text is as it was.
  *              A listener that will fetch the model's own answer calls event.preventDefault() (the page then
  *              says that it is asking) and later dispatches on the same <div>
- *                new CustomEvent("slalom:model", {detail: {id, score}})          or {id, error: "why not"}
- *              score is the target's, in the units of Explanation.output. Answers to an older id are ignored.
+ *                new CustomEvent("slalom:model", {detail: {id, score, probability}}) or {id, error: "why not"}
+ *              score and probability (may be left out) are the target's, score in the units of Explanation.output. Answers to an older id are ignored.
  */
 
 const MEANS = ["value", "importance"];
@@ -37,7 +37,8 @@ function upgradeOne(root) {
   const parts = (state.parts = { root, text });
   root.querySelector(".others")?.remove();
   parts.tip = el("div", { class: "tip", role: "tooltip", id: `${state.name}-tip`, hidden: "" });
-  root.append(parts.tip);
+  parts.sheet = el("div", { class: "sheet", role: "group", "aria-label": "the word that was touched", hidden: "" });
+  root.append(parts.tip, parts.sheet);
   const on = {
     enter: (type, anchor) => hover(state, type, anchor, state.data.types.flatMap((t, unit) => (t === type ? [unit] : []))),
     leave: () => hover(state, null),
@@ -105,6 +106,7 @@ function show(state) {
   parts.meaning.textContent = state.data.meanings[score] ? `${score}: ${state.data.meanings[score]}` : "";
   legend(parts.root.querySelector(".legend"), one, score);
   parts.rows = table(parts.root.querySelector(".tokens"), state, parts.on);
+  strongest(state);
   draw(state);
   refresh(state);
 }
@@ -123,13 +125,30 @@ function legend(line, one, score) {
     el("span", { class: "t n a6" }, "orange, dashed"), ` against it, by the score “${score}”.`);
 }
 
+const LOWEST = 260, HIGHEST = 640, TWO_COLUMNS = 800;
+
+/** The plane, as high as what stands beside it; what-if below the text, or below the plane where the text is long. */
 function draw(state) {
-  const { root } = state.parts, section = root.querySelector(".plane");
-  state.parts.plane = plane(section, state, state.parts.on);
+  const { root } = state.parts, [section, grid, side, words, panel] = [".plane", ".grid", ".side", ".words", ".whatif"].map((name) => root.querySelector(name));
+  grid.classList.remove("tall");
+  grid.append(panel);
+  state.parts.update(state.asked);
+  const one = (height = null) => { state.parts.plane = plane(section, state, state.parts.on, height); };
+  one();
   state.parts.width = section.clientWidth;
-  // What stands below a long text would be far from sight.
-  const height = root.querySelector(".words").offsetHeight;
-  root.querySelector(".grid").classList.toggle("tall", !section.hidden && height > section.offsetHeight);
+  side.style.top = "";
+  if (section.hidden || root.clientWidth < TWO_COLUMNS) return;
+  const around = section.offsetHeight - section.querySelector("svg").getBoundingClientRect().height;
+  const gap = parseFloat(getComputedStyle(grid).rowGap);
+  const fitted = (room) => Math.min(Math.max(room - around, LOWEST), HIGHEST);
+  const below = words.offsetHeight + gap + panel.offsetHeight, beside = words.offsetHeight - panel.offsetHeight - gap;
+  const waste = (room) => Math.abs(room - around - fitted(room));
+  const tall = waste(beside) < waste(below);
+  grid.classList.toggle("tall", tall);
+  if (tall) side.append(panel);
+  one(fitted(tall ? beside : below));
+  // What is higher than the window is seen to its end before it sticks.
+  side.style.top = `${Math.min(12, window.innerHeight - side.offsetHeight - 12)}px`;
 }
 
 /** Everything that depends on the counts and on what is selected. */
@@ -142,6 +161,7 @@ function refresh(state) {
     else delete span.dataset.n;
   });
   parts.update(state.asked);
+  sheet(state);
   if (parts.plane) {
     const left = new Set(state.data.types.filter((_, unit) => counts[unit] > 0));
     parts.plane.gone(new Set(state.data.types.filter((type) => !left.has(type))));
@@ -167,6 +187,7 @@ function ask(state) {
   state.asked = null;
   if (!state.parts.root.dispatchEvent(asked)) state.asked = state.asked ?? {};
   state.parts.update(state.asked);
+  sheet(state);
 }
 
 function toggle(state, units) {
@@ -182,7 +203,7 @@ function selectType(state, type) {
   const again = state.selected?.type === type;
   const units = state.data.types.flatMap((t, unit) => (t === type ? [unit] : []));
   state.selected = again ? null : { type, units, name: state.data.names[type] };
-  if (!again) state.spans[state.runs.findIndex((run) => run.includes(units[0]))]?.scrollIntoView({ block: "nearest" });
+  if (!again) reach(state, units[0], false);
   refresh(state);
 }
 

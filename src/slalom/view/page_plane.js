@@ -108,12 +108,12 @@ function names(dots, width, height) {
 }
 
 /** Draws the plane into `section`; gives what the page needs to light dots up, or null where there is none. */
-function plane(section, state, on) {
+function plane(section, state, on, tall = null) {
   const dots = placed(state);
   section.hidden = dots.length === 0;
   if (section.hidden) return null;
   const width = Math.max(260, Math.round(section.clientWidth - 36));
-  const height = Math.round(Math.min(Math.max(0.92 * width, 290), 520));
+  const height = Math.round(tall ?? Math.min(Math.max(0.92 * width, 290), 520));
   const x = scale(dots.map((dot) => dot.x), ROOM.left, width - ROOM.right);
   const y = scale(dots.map((dot) => dot.y), height - ROOM.bottom, ROOM.top);
   ruler.font = `600 12px ${getComputedStyle(section).fontFamily}`;

@@ -11,6 +11,76 @@ function words(state) {
   });
 }
 
+const LONG = 60, HIGH = 1100, NAMED = 8;
+
+/** Of a long text: its strongest words, each a button that goes there; a very long text is folded, not hidden. */
+function strongest(state) {
+  const { root, text } = state.parts, { types, names } = state.data;
+  root.querySelector(".strongest")?.remove();
+  fold(state);
+  if (state.spans.length < LONG) return;
+  const best = new Map();
+  state.shares.forEach((share, unit) => {
+    if (Math.abs(share) > Math.abs(state.shares[best.get(types[unit])] ?? 0)) best.set(types[unit], unit);
+  });
+  const units = [...best.values()].sort((a, b) => Math.abs(state.shares[b]) - Math.abs(state.shares[a])).slice(0, NAMED);
+  const line = el("div", { class: "strongest" }, el("span", {}, "Strongest:"));
+  for (const unit of units) {
+    const kind = sideless(state.class, state.score) ?? (state.shares[unit] < 0 ? "n" : "p");
+    const go = el("button", { type: "button", class: kind }, el("bdi", {}, names[types[unit]]));
+    go.addEventListener("click", () => reach(state, unit, true));
+    line.append(go);
+  }
+  text.before(line);
+}
+
+function fold(state) {
+  const { root, text } = state.parts;
+  if (state.unfolded || root.querySelector(".unfold") || text.scrollHeight < HIGH) return;
+  const more = el("button", { type: "button", class: "unfold" }, "Show the whole text");
+  more.addEventListener("click", () => { unfold(state); draw(state); refresh(state); });
+  text.classList.add("folded");
+  text.after(more);
+}
+
+function unfold(state) {
+  state.unfolded = true;
+  state.parts.text.classList.remove("folded");
+  state.parts.root.querySelector(".unfold")?.remove();
+}
+
+/** Brings a token into sight. */
+function reach(state, unit, focus) {
+  const span = state.spans[state.runs.findIndex((run) => run.includes(unit))];
+  if (!span) return;
+  const { text } = state.parts;
+  if (text.classList.contains("folded") && span.getBoundingClientRect().bottom > text.getBoundingClientRect().bottom) unfold(state);
+  span.scrollIntoView({ block: focus ? "center" : "nearest" });
+  if (focus) span.focus({ preventScroll: true });
+}
+
+/** On a narrow page: the numbers of the word that was touched, at the lower edge of the window. */
+function sheet(state) {
+  const { sheet: box, on } = state.parts, { selected, counts } = state, one = state.class;
+  box.hidden = selected === null;
+  if (box.hidden) return;
+  const stands = selected.units.some((u) => counts[u] > 0);
+  const away = el("button", { type: "button", class: "away", "aria-label": "close" }, "×");
+  const leave = el("button", { type: "button" }, stands ? "Leave out" : "Put back");
+  leave.addEventListener("click", on.toggle);
+  away.addEventListener("click", () => { state.selected = null; refresh(state); });
+  const whole = counts.map(() => 1), changed = counts.some((c) => c !== 1);
+  const said = readings(one).map((row) => reading(row, state, whole, changed, state.asked));
+  const told = said.map((row) => el("li", {}, el("span", {}, row.name), el("span", {}, row.chance === null ? row.shown : percent(row.chance))));
+  const scores = Object.keys(one.decimals).map((name) => {
+    const mean = selected.units.reduce((sum, u) => sum + one.scores[name][u], 0) / selected.units.length;
+    return el("li", {}, el("span", {}, name + factor(one, name)), el("span", {}, scored(one, name, mean)));
+  });
+  const what = changed ? `${one.target}, as the text stands now` : `${one.target}, with the whole text`;
+  box.replaceChildren(el("div", {}, el("b", {}, el("bdi", {}, selected.name)), leave, away), el("ul", {}, ...scores),
+    el("div", { class: "muted" }, what), el("ul", {}, ...told));
+}
+
 function listen(state) {
   const { root, text } = state.parts;
   const runOf = (event) => state.spans.indexOf(event.target.closest?.(".t"));
@@ -19,7 +89,11 @@ function listen(state) {
     if (run >= 0) hover(state, state.data.types[state.runs[run][0]], state.spans[run], state.runs[run]);
   };
   text.addEventListener("pointerover", point);
-  text.addEventListener("focusin", (event) => { point(event); rove(state, runOf(event)); });
+  text.addEventListener("focusin", (event) => {
+    if (text.classList.contains("folded") && event.target.getBoundingClientRect().bottom > text.getBoundingClientRect().bottom) unfold(state);
+    point(event);
+    rove(state, runOf(event));
+  });
   text.addEventListener("pointerout", () => hover(state, null));
   text.addEventListener("focusout", () => hover(state, null));
   text.addEventListener("click", (event) => { if (runOf(event) >= 0) press(state, runOf(event), toggle); });
@@ -29,6 +103,7 @@ function listen(state) {
     if (event.detail?.id !== state.id) return;
     state.asked = event.detail;
     state.parts.update(state.asked);
+    sheet(state);
   });
   new ResizeObserver(() => {
     const section = root.querySelector(".plane");

@@ -84,14 +84,14 @@ function whatif(section, state, on) {
   head.append(odds);
   section.hidden = false;
   section.replaceChildren(el("h3", {}, el("span", {}, "What if?"), reset), acts,
-    el("div", { class: "wide" }, el("table", { class: "readings" }, el("thead", {}, head), body)), words, said);
+    el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "what the text would say" }, el("table", { class: "readings" }, el("thead", {}, head), body)), words, said);
   const reach = { low: 0, high: 0 };
 
   function update(answer) {
     const one = state.class, { counts } = state;
     const changed = counts.some((c) => c !== 1);
     const whole = counts.map(() => 1);
-    const rows = readings(one).map((row) => reading(row, one, counts, whole, changed, answer));
+    const rows = readings(one).map((row) => reading(row, state, whole, changed, answer));
     for (const { start, now } of rows) {
       for (const at of [start, now]) {
         if (!Number.isFinite(at)) continue;
@@ -99,8 +99,10 @@ function whatif(section, state, on) {
         reach.high = Math.max(reach.high, at);
       }
     }
-    odds.hidden = !one.odds;
-    body.replaceChildren(...rows.map((row) => line(row, reach, one)));
+    const chances = rows.some((row) => row.chance !== null);
+    odds.hidden = !chances;
+    body.closest("table").classList.toggle("chances", chances);
+    body.replaceChildren(...rows.map((row) => line(row, reach, chances)));
     reset.disabled = !changed;
     words.textContent = explained(one);
     const spoken = changed ? rows.filter((row) => row.shown).map((row) => `${row.name} ${row.shown}`).join(", ") : "The text is as it was.";
@@ -117,20 +119,38 @@ function whatif(section, state, on) {
   return update;
 }
 
-function reading(row, one, counts, whole, changed, answer) {
-  if (row.at) {
-    const start = row.at(whole), now = row.at(counts);
-    return { ...row, start, now, shown: now === null ? "no value for an empty text" : signed(now, 2) };
-  }
-  const start = one.output;
-  if (!changed) return { ...row, start, now: start, shown: signed(start, 2) };
-  if (answer && "score" in answer) return { ...row, start, now: answer.score, shown: signed(answer.score, 2) };
-  const measured = answer ? null : withoutOne(one, counts);
-  if (measured !== null) return { ...row, name: "The model, measured", start, now: measured, shown: signed(measured, 2) };
-  return { ...row, start, now: null, shown: answer?.error ?? (answer ? "asking…" : "not asked") };
+/** The probability that belongs to scores of the class: its log-odds, or one of classes that exclude each other. */
+function chance(state, now, at) {
+  if (!Number.isFinite(now)) return null;
+  if (state.class.odds) return 1 / (1 + Math.exp(-now));
+  if (!state.data.exclusive) return null;
+  const all = state.data.classes.map(at);
+  if (!all.every(Number.isFinite)) return null;
+  const top = Math.max(...all), total = all.reduce((sum, x) => sum + Math.exp(x - top), 0);
+  return Math.exp(now - top) / total;
 }
 
-function line({ key, name, mark, start, now, shown }, reach, one) {
+function reading(row, state, whole, changed, answer) {
+  const { counts } = state, one = state.class;
+  if (row.at) {
+    const start = row.at(whole), now = row.at(counts);
+    const other = (c) => readings(c).find((o) => o.key === row.key)?.at(counts) ?? NaN;
+    return { ...row, start, now, chance: chance(state, now, other), shown: now === null ? "no value for an empty text" : signed(now, 2) };
+  }
+  const start = one.output;
+  if (!changed) return { ...row, start, now: start, chance: one.probability, shown: signed(start, 2) };
+  if (answer && "score" in answer) {
+    const known = answer.probability ?? chance(state, answer.score, () => NaN);
+    return { ...row, start, now: answer.score, chance: known, shown: signed(answer.score, 2) };
+  }
+  const measured = answer ? null : withoutOne(one, counts);
+  if (measured !== null) {
+    return { ...row, name: "The model, measured", start, now: measured, chance: chance(state, measured, (c) => withoutOne(c, counts) ?? NaN), shown: signed(measured, 2) };
+  }
+  return { ...row, start, now: null, chance: null, shown: answer?.error ?? (answer ? "asking…" : "not asked") };
+}
+
+function line({ key, name, mark, start, now, shown, chance: likely }, reach, chances) {
   const span = reach.high - reach.low || 1;
   const at = (x) => 6 + (88 * (x - reach.low)) / span;
   const rule = el("div", { class: "rule" }, placedAt(el("i", { class: "nought" }), at(0)));
@@ -144,8 +164,8 @@ function line({ key, name, mark, start, now, shown }, reach, one) {
   if (known) rule.append(placedAt(el("i", { class: `now ${mark}`.trim() }), at(now)));
   const cells = known
     ? [el("td", { class: "number score", "data-score": String(now) }, shown), el("td", { class: "number" }, signed(now - start, 2))]
-    : [el("td", { class: "number", colspan: one.odds ? "3" : "2" }, shown)];
-  if (known && one.odds) cells.push(el("td", { class: "number" }, percent(1 / (1 + Math.exp(-now)))));
+    : [el("td", { class: "number", colspan: chances ? "3" : "2" }, shown)];
+  if (known && chances) cells.push(el("td", { class: "number", "data-chance": likely === null ? null : String(likely) }, likely === null ? "–" : percent(likely)));
   return el("tr", { "data-reading": key }, el("th", { scope: "row" }, name), el("td", { class: "track", "aria-hidden": "true" }, rule), ...cells);
 }
 

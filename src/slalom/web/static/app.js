@@ -196,7 +196,7 @@ function whatIf(event) {
     try {
       const answer = await json("api/predict", { body, signal: abort.signal });
       const place = answer.labels.indexOf(target);
-      tell(place < 0 ? { error: "the model has no such label" } : { score: answer.scores[place] });
+      tell(place < 0 ? { error: "the model has no such label" } : { score: answer.scores[place], probability: answer.probabilities[place] });
     } catch (error) {
       if (error.name !== "AbortError") tell({ error: error.message });
     }

@@ -1,0 +1,212 @@
+"""Every page in a real browser, wide and narrow, light and dark, for texts of all sorts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page
+
+import slalom
+from browser import Seen, chromium, watched
+from handmade import slalom_explanation
+from slalom.compare import compare
+from slalom.explanation import Explanation
+from slalom.theory.planted import plant
+from slalom.view import compare_html
+from slalom.view.html import render
+from zoo import tiny
+
+REVIEW = (
+    "I came here with my family on a Friday night. The room is lovely and the music was just right, but we "
+    "waited almost an hour for our food. When it finally arrived, the pasta was cold and the fish was dry. "
+    "The desserts, however, were delicious. I would give the kitchen another chance, but not on a busy night."
+)
+NEWS = "the match was won in extra time after the shares fell"
+WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 390, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@cache
+def made(name: str) -> Explanation:
+    """An explanation of each kind of text, by a real model where it is cheap."""
+    if name == "500 tokens":
+        rng = np.random.default_rng(5)
+        return slalom_explanation(" ".join(f"word{i}" for i in rng.zipf(1.4, size=500) % 200))
+    if name == "pair":
+        return slalom.Explainer(*tiny("bert"))(("the food was great", "the service was awful"), budget=64)
+    if name == "four classes":
+        words, rng = sorted(set(NEWS.split())), np.random.default_rng(3)
+        model, tokenizer = plant(rng.normal(size=len(words)), 2 * rng.normal(size=(len(words), 4)), words)
+        labels = ["sport", "business", "culture", "science"]
+        return slalom.Explainer(model, tokenizer, labels=labels)(NEWS, every_class=True, effort="fast")
+    texts = {
+        "7 tokens": "the food was great but too expensive",
+        "70 tokens": REVIEW,
+        "Arabic": "كان الطعام رائعا لكن الخدمة كانت سيئة للغاية",
+        "Japanese": "料理は素晴らしかったがサービスは最悪だった",
+        "emoji": "I love this 😍🔥 but the ending 😭💀 was awful!!!",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return slalom.explain(texts[name], effort="fast")
+
+
+KINDS = ("7 tokens", "70 tokens", "500 tokens", "Arabic", "Japanese", "emoji", "pair", "four classes")
+
+
+@contextmanager
+def opened(browser: Browser, tmp_path: Path, source: str, **context: Any) -> Iterator[Page]:
+    file = tmp_path / "page.html"
+    file.write_text(source, encoding="utf-8")
+    with watched(browser, **context) as (page, seen):
+        page.goto(file.as_uri())
+        yield page
+        assert seen == Seen()
+
+
+def findings(page: Page) -> list[str]:
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in ("serious", "critical")
+    ]
+
+
+def sideways(page: Page) -> int:
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("viewport", "scheme"), [(WIDE, "light"), (NARROW, "dark")], ids=["wide", "narrow"])
+def test_reports_of_all_sorts_of_texts(
+    browser: Browser, tmp_path: Path, kind: str, viewport: Any, scheme: Any
+):
+    found = made(kind)
+    look: Any = {"viewport": viewport, "color_scheme": scheme, "bypass_csp": True}
+    with opened(browser, tmp_path, render(found), **look) as page:
+        assert sideways(page) <= 0
+        assert page.locator(".text").inner_text().split() == found.text.split()
+        assert page.locator(".text").evaluate("box => getComputedStyle(box).overflowY") in (
+            "visible",
+            "hidden",
+        )
+        assert page.locator(".answer").inner_text()
+        if viewport is NARROW:
+            page.locator(".text .t").first.click()
+            assert page.locator(".sheet").is_visible()
+        else:
+            assert _spare(page) < 60, "an empty block beside the plane"
+        assert findings(page) == []
+
+
+def _spare(page: Page) -> float:
+    """How far the columns of the report end apart."""
+    return page.evaluate("""() => {
+        const bottom = (name) => document.querySelector(name).getBoundingClientRect().bottom;
+        const tall = document.querySelector(".grid").classList.contains("tall");
+        return tall ? Math.max(bottom(".side") - bottom(".words"), 0)
+            : Math.abs(bottom(".side") - bottom(".whatif")); }""")
+
+
+@pytest.mark.parametrize(("viewport", "scheme"), [(WIDE, "dark"), (NARROW, "light")], ids=["wide", "narrow"])
+def test_the_other_lights(browser: Browser, tmp_path: Path, viewport: Any, scheme: Any):
+    look: Any = {"viewport": viewport, "color_scheme": scheme, "bypass_csp": True}
+    for kind in ("70 tokens", "four classes"):
+        with opened(browser, tmp_path, render(made(kind)), **look) as page:
+            assert sideways(page) <= 0
+            assert findings(page) == []
+
+
+def test_a_long_text_is_folded_and_its_strongest_words_are_reached(browser: Browser, tmp_path: Path):
+    found = made("500 tokens")
+    with opened(browser, tmp_path, render(found), viewport=NARROW) as page:
+        text = page.locator(".text")
+        folded = text.bounding_box() or {}
+        assert page.locator(".unfold").is_visible()
+        words = page.locator(".strongest button")
+        assert words.first.inner_text() == found.top(1)[0][0]
+        assert words.count() == 8
+        strongest = int(np.argmax(np.abs(found.share)))
+        words.first.click()
+        there = page.evaluate("document.activeElement.getBoundingClientRect().toJSON()")
+        assert 0 <= there["top"] < there["bottom"] <= NARROW["height"]
+        assert page.evaluate("document.activeElement.textContent") == found.tokens.strings[strongest]
+        if page.locator(".unfold").count():
+            page.locator(".unfold").click()
+        assert (text.bounding_box() or {})["height"] > folded["height"]
+
+
+def test_a_tap_shows_its_numbers_on_a_phone(browser: Browser, tmp_path: Path):
+    found = made("70 tokens")
+    place = found.tokens.strings.index("delicious")
+    phone: Any = {"viewport": NARROW, "is_mobile": True, "has_touch": True}
+    with opened(browser, tmp_path, render(found), **phone) as page:
+        sheet = page.locator(".sheet")
+        assert not sheet.is_visible()
+        page.locator(".text .t").nth(place).tap()
+        box = sheet.bounding_box() or {}
+        assert box["y"] + box["height"] <= NARROW["height"] + 1
+        told = sheet.inner_text()
+        assert told.startswith("delicious")
+        assert f"{found.share[place]:+.2f}" in told
+        kept = [i for i in range(len(found)) if i != place]
+        assert f"{100 / (1 + np.exp(-found.predict(kept))):.1f} %" in told
+        assert not page.get_by_role("tooltip").is_visible()
+        sheet.get_by_role("button", name="Put back").tap()
+        assert page.locator('.text [aria-pressed="true"]').count() == 0
+        sheet.get_by_role("button", name="close").tap()
+        assert not sheet.is_visible()
+
+
+def test_what_if_of_four_classes_shows_probabilities(browser: Browser, tmp_path: Path):
+    found = made("four classes")
+    with opened(browser, tmp_path, render(found), viewport=WIDE) as page:
+        chance = page.locator('[data-reading="surrogate"] [data-chance]')
+        model = page.locator('[data-reading="model"] [data-chance]')
+        target = found.labels.index(found.target)
+        assert float(model.get_attribute("data-chance") or "nan") == pytest.approx(
+            found.probabilities[target]
+        )
+        page.locator(".text .t").nth(1).click()
+        kept = [i for i in range(len(found)) if i != 1]
+        outputs = np.array([found.of(label).predict(kept) for label in found.labels])
+        wanted = np.exp(outputs - outputs.max()) / np.exp(outputs - outputs.max()).sum()
+        assert float(chance.get_attribute("data-chance") or "nan") == pytest.approx(wanted[target], abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def methods() -> str:
+    names = ["slalom", "linear", "lime", "occlusion", "attention", "random"]
+    options: Any = {"slalom": {"effort": "fast"}}
+    return compare_html.render(
+        compare(slalom.Explainer(), made("70 tokens").text, names, options=options, budget=200)
+    )
+
+
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_methods_side_by_side_fit_the_page(
+    browser: Browser, tmp_path: Path, methods: str, viewport: Any, scheme: Any
+):
+    look: Any = {"viewport": viewport, "color_scheme": scheme, "bypass_csp": True}
+    with opened(browser, tmp_path, methods, **look) as page:
+        assert sideways(page) <= 0
+        for table in page.locator("table").all():
+            inside = table.evaluate("t => t.parentElement.scrollWidth - t.parentElement.clientWidth")
+            assert inside <= 0, "a table that must be scrolled"
+        assert page.locator(".nearest").is_visible() == (viewport is NARROW)
+        numbers = page.locator(".square td span").first.evaluate("span => getComputedStyle(span).fontSize")
+        assert (float(numbers.removesuffix("px")) >= 12) == (viewport is WIDE)
+        assert findings(page) == []
