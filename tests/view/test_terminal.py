@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
+from rich.style import Style
 
 from handmade import (
     HOSTILE,
@@ -20,6 +21,7 @@ from handmade import (
     tokens_of,
 )
 from slalom.explanation import Explanation
+from slalom.view.shades import shade
 from slalom.view.terminal import TOP, show
 
 LONG = " ".join(f"word{i}" for i in range(40))
@@ -192,3 +194,32 @@ def test_types_are_listed_once():
     assert len(by_type.top(9)) == 3
     long = slalom_explanation(f"{LONG} {LONG}", settings={"granularity": "types"})
     assert f"the {TOP} strongest of 40 token types" in shown(long)
+
+
+def _far(colour: str) -> float:
+    """The contrast of a colour with black, on a scale where 21 is white."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return (0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05) / 0.05
+
+
+def _colourful(colour: str) -> int:
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    return max(parts) - min(parts)
+
+
+@pytest.mark.parametrize("side", [1, -1, 0])
+def test_shades_are_in_order_on_any_ground(side: int):
+    console = Console(color_system="truecolor", force_terminal=True)
+    styles = [Style.parse(shade(console, side, depth)) for depth in (1, 2, 3, 4)]
+    assert [style.bgcolor is None for style in styles] == [True, True, False, False]
+    assert not styles[0].bold
+    assert (styles[1].bold, styles[1].underline) == (True, True)
+    assert styles[3].bold
+    weak, strong = (str(style.bgcolor.name) for style in styles[2:] if style.bgcolor)
+    assert _colourful(strong) > 1.5 * _colourful(weak)
+    for field in (weak, strong):  # as far from black as from white, and white letters can be read on it
+        assert 3.9 < _far(field) < 4.7
+    for style in styles[:2]:
+        assert style.color is not None
+        assert 3 < _far(style.color.name) < 7

@@ -9,12 +9,12 @@ import typer
 
 from slalom.cli.bench import bench
 from slalom.cli.compare import compare
+from slalom.cli.config import ABOUT, Command
 from slalom.cli.evaluate import evaluate
 from slalom.cli.explain import explain
 from slalom.cli.explain_corpus import explain_corpus
 from slalom.cli.global_ import global_
 from slalom.cli.methods import methods
-from slalom.cli.renamed import Command
 from slalom.cli.reproduce import reproduce
 from slalom.cli.run import INTERRUPTED
 from slalom.cli.serve import serve
@@ -28,18 +28,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(explain)
-app.command()(compare)
-app.command(cls=Command)(bench)
-app.command(cls=Command)(evaluate)
-app.command()(explain_corpus)
-app.command("global", cls=Command)(global_)
-app.command()(methods)
-app.command()(reproduce)
-app.command()(serve)
-app.command()(show)
-app.command()(summarize)
-app.command()(train)
+app.command(cls=Command, epilog=ABOUT)(explain)
+app.command(cls=Command, epilog=ABOUT)(compare)
+app.command(cls=Command, epilog=ABOUT)(bench)
+app.command(cls=Command, epilog=ABOUT)(evaluate)
+app.command(cls=Command, epilog=ABOUT)(explain_corpus)
+app.command("global", cls=Command, epilog=ABOUT)(global_)
+app.command(cls=Command, epilog=ABOUT)(methods)
+app.command(cls=Command, epilog=ABOUT)(reproduce)
+app.command(cls=Command, epilog=ABOUT)(serve)
+app.command(cls=Command, epilog=ABOUT)(show)
+app.command(cls=Command, epilog=ABOUT)(summarize)
+app.command(cls=Command, epilog=ABOUT)(train)
 
 
 def _version(wanted: bool) -> None:

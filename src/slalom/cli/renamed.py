@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from typer.core import TyperCommand
-
 from slalom.cli.run import say
 
 RENAMED = {
@@ -16,15 +12,8 @@ RENAMED = {
 """By command: one name for one thing in all of them."""
 
 
-class Command(TyperCommand):
-    """A command that understands the names its options had before."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        renamed = RENAMED.get(self.name or "", {})
-        return super().parse_args(ctx, [_today(arg, renamed) for arg in args])
-
-
-def _today(arg: str, renamed: dict[str, str]) -> str:
+def today(arg: str, renamed: dict[str, str]) -> str:
+    """An argument of the command line by the name that its option has now."""
     name, equals, value = arg.partition("=")
     if name not in renamed:
         return arg

@@ -10,10 +10,12 @@ from slalom.view.sentences import NO_SIDE
 from slalom.view.text import visible
 
 _SHADES = {
-    1: ("black on #dbeafe", "black on #93c5fd", "white on #2563eb", "bold white on #1e3a8a"),
-    -1: ("black on #ffedd5", "black on #fdba74", "black on #f97316", "bold white on #9a3412"),
-    0: ("black on #ede9fe", "black on #c4b5fd", "white on #7c3aed", "bold white on #4c1d95"),
+    1: ("#4f86e8", "bold underline #4f86e8", "white on #5873a8", "bold white on #2b6bf0"),
+    -1: ("#d0752f", "bold underline #d0752f", "white on #95684a", "bold white on #c24e00"),
+    0: ("#9470e0", "bold underline #9470e0", "white on #7d6a9e", "bold white on #8743e8"),
 }
+"""Nobody knows the ground that they stand on: all are as far from black as from white, and stronger means
+first a colour, then a line, then a field, then a field of full colour."""
 _FEW_SHADES = {
     1: ("blue", "bold blue", "white on blue", "bold white on blue"),
     -1: ("yellow", "bold yellow", "black on yellow", "bold black on yellow"),
