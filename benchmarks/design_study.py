@@ -22,7 +22,7 @@ import numpy as np
 
 from all_scales import all_scales, documents, opened
 from slalom import designs
-from slalom.fit import exact, heads, linear
+from slalom.fit import exact, heads, linear, misfit
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom.perturb import Perturbations, from_keep, join, whole
@@ -44,19 +44,20 @@ class Mixture:
 DEFAULT = Mixture()
 SURROGATES: dict[str, dict[str, Any]] = {
     "as it is": {},
-    "2 heads": {"HEADS": 2},
-    "6 heads": {"HEADS": 6},
-    "24 heads": {"HEADS": 24},
+    "one group of 12 heads": {"GROUPS": 1, "HEADS": 12},
+    "4 groups of 2 heads": {"HEADS": 2},
+    "4 groups of 6 heads": {"HEADS": 6},
+    "8 groups of 4 heads": {"GROUPS": 8},
     "hardly a ceiling": {"_ROOM": 30.0, "_CEILING": 0.01},
-    "importances half as wide": {"_IMPORTANCE": 0.75},
-    "importances twice as wide": {"_IMPORTANCE": 3.0},
-    "further heads half as wide": {"_FURTHER": 0.35},
+    "importances half as wide": {"_IMPORTANCE": 1.0},
+    "importances twice as wide": {"_IMPORTANCE": 4.0},
+    "further heads half as wide": {"_FURTHER": 0.4},
     "positions as free as types": {"_DEVIATION": 1.0},
     "positions are their types": {"_DEVIATION": 0.001},
-    "noise 0.2": {"_NOISE": 0.2},
-    "noise 0.45": {"_NOISE": 0.45},
-    "gradients trusted half": {"_SLOPE_NOISE": 1.0},
-    "gradients trusted twice": {"_SLOPE_NOISE": 0.5},
+    "noise 0.15": {"NOISE": 0.15},
+    "noise 0.4": {"NOISE": 0.4},
+    "gradients trusted half": {"SLOPE_NOISE": 1.0},
+    "gradients trusted twice": {"SLOPE_NOISE": 0.5},
     "60 steps": {"_STEPS": 60},
     "300 steps": {"_STEPS": 300},
 }
@@ -124,14 +125,15 @@ class Stock:
 @contextmanager
 def changed(constants: dict[str, Any]) -> Iterator[None]:
     """The fit with other constants."""
-    before = {name: getattr(heads, name) for name in constants}
+    home = {name: heads if hasattr(heads, name) else misfit for name in constants}
+    before = {name: getattr(home[name], name) for name in constants}
     for name, value in constants.items():
-        setattr(heads, name, value)
+        setattr(home[name], name, value)
     try:
         yield
     finally:
         for name, value in before.items():
-            setattr(heads, name, value)
+            setattr(home[name], name, value)
 
 
 def fitted(stock: Stock, mixture: Mixture, surrogate: str) -> tuple[FloatArray, float]:
@@ -146,9 +148,8 @@ def fitted(stock: Stock, mixture: Mixture, surrogate: str) -> tuple[FloatArray, 
         d = int(stock.inverse.max()) + 1
         one = exact.fit(queries.counts(stock.inverse, d), answers[:, None]).surrogate
         return one.predict(fresh.counts(stock.inverse, d))[:, 0], cost
-    several = heads.fit(
-        queries.counts(), answers[:, None], stock.inverse, slopes=slopes, held=np.zeros(0, np.int64)
-    )
+    held = np.flatnonzero(queries.lengths > 1)
+    several = heads.fit(queries.counts(), answers[:, None], stock.inverse, slopes=slopes, held=held)
     return several.surrogate.predict(fresh.counts())[:, 0], cost
 
 

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
 
 from planted_heads import differences, from_vector, planted, soft_removal, vector
 from slalom import designs
-from slalom.fit import heads, readings
+from slalom.fit import heads, misfit, readings, spread
+from slalom.fit.misfit import Shape, Task
 from slalom.perturb import Perturbations, from_keep
 from slalom.surrogate import Heads
 
@@ -26,25 +29,27 @@ def slopes_of(model: Heads, queries: Perturbations, column: int = 0) -> np.ndarr
     return slopes
 
 
-def task_of(queries: Perturbations, z: np.ndarray, slopes: np.ndarray, column: int = 0) -> heads._Task:
-    return heads._Task(heads._with_background(queries.counts()), z, slopes, column)
+def task_of(
+    queries: Perturbations, z: np.ndarray, slopes: np.ndarray, column: int = 0, groups: int = 1
+) -> Task:
+    return Task(heads._with_background(queries.counts()), z, slopes, column, np.ones((len(z), groups)))
 
 
 NO_SLOPES = np.zeros((0, N))
 
 
-def planted_x(shape: tuple[int, int, int], seed: int = 0) -> np.ndarray:
-    h, u, k = shape
-    return 0.7 * np.random.default_rng(seed).normal(size=h * u * (1 + k) + k)
+def planted_x(shape: Shape, seed: int = 0) -> np.ndarray:
+    return 0.7 * np.random.default_rng(seed).normal(size=shape.size)
 
 
 @pytest.mark.parametrize("sloped", [0, 4])
 @pytest.mark.parametrize(("outputs", "column"), [(1, 0), (2, 1)])
 def test_the_gradient_is_that_of_the_misfit(outputs: int, column: int, sloped: int):
-    queries, shape = copies(N, 12), (3, N + 1, outputs)
+    queries, shape = copies(N, 12), Shape(2, 3, N + 1, outputs)
     rng = np.random.default_rng(1)
     present = queries[12 - sloped :].counts().toarray() if sloped else NO_SLOPES
-    task = task_of(queries, rng.normal(size=(12, outputs)), present * rng.normal(size=present.shape), column)
+    z, bent = rng.normal(size=(12, outputs)), present * rng.normal(size=present.shape)
+    task = replace(task_of(queries, z, bent, column), seen=rng.integers(0, 2, (12, 2)).astype(float))
     at = planted_x(shape)
     gradient = task.misfit(at, shape)[1]
     expected = differences(lambda x: np.array([task.misfit(x, shape)[0]]), at)[0]
@@ -58,22 +63,24 @@ def test_copies_of_a_unit_weigh_as_if_they_were_units_of_their_own():
     z, tail = rng.normal(size=(12, 1)), queries[8:]
     slopes = tail.counts().toarray() * rng.normal(size=(4, N))
     member = np.eye(4)[inverse]
-    types = heads._Task(heads._with_background(queries.counts(inverse, 4)), z, slopes @ member, 0)
+    counts = heads._with_background(queries.counts(inverse, 4))
+    types = Task(counts, z, slopes @ member, 0, np.ones((12, 1)))
     losses = []
     for seed in range(2):
-        x = planted_x((2, 5, 1), seed)
-        s, v, a = heads._parts(x, (2, 5, 1))
+        shape = Shape(1, 2, 5, 1)
+        x = planted_x(shape, seed)
+        s, v, a = shape.parts(x)
         places = np.append(inverse, 4)
         spread_out = np.concatenate([s[:, places].ravel(), v[:, places].ravel(), a])
-        alone = task_of(queries, z, slopes).misfit(spread_out, (2, N + 1, 1))[0]
-        losses.append(alone - types.misfit(x, (2, 5, 1))[0])
+        alone = task_of(queries, z, slopes).misfit(spread_out, Shape(1, 2, N + 1, 1))[0]
+        losses.append(alone - types.misfit(x, shape)[0])
     np.testing.assert_allclose(losses[0], losses[1])
 
 
 @pytest.mark.parametrize(("outputs", "column"), [(1, 0), (2, 1)])
 def test_the_misfit_is_zero_where_outputs_and_gradients_are_those_of_the_model(outputs: int, column: int):
     """The closed form of one SLALOM is the other side: no code is shared with it."""
-    queries, shape = copies(N, 12), (2, N + 1, outputs)
+    queries, shape = copies(N, 12), Shape(1, 2, N + 1, outputs)
     x = planted_x(shape)
     model = heads._surrogate(x, shape, np.zeros(outputs), 1.0)
     outputs_of_model = model.predict(queries.counts())
@@ -82,14 +89,11 @@ def test_the_misfit_is_zero_where_outputs_and_gradients_are_those_of_the_model(o
     assert task.misfit(x, shape)[0] < 1e-24
 
 
-def _spread_of(x: np.ndarray, shape: tuple[int, int, int], column: int, sloped: int) -> np.ndarray:
+def _spread_of(x: np.ndarray, shape: Shape, column: int, sloped: int) -> np.ndarray:
     """Jᵀ J, with a prior of one."""
-    queries = copies(N, 12)
-    model = heads._surrogate(x, shape, np.zeros(shape[2]), 1.0)
-    slopes = slopes_of(model, queries[12 - sloped :], column) if sloped else NO_SLOPES
-    task = task_of(queries, model.predict(queries.counts()), slopes, column)
+    counts = heads._with_background(copies(N, 12).counts())
     prior, rng = sparse.csr_array(sparse.eye_array(len(x))), np.random.default_rng(0)
-    known, triangle = task.spread(x, shape, prior, 0.5, rng)
+    known, triangle = spread.seen(counts, sloped, x, shape, column, prior, 0.5, rng)
     np.testing.assert_allclose(
         triangle @ triangle.T, known @ known.T + 0.5 * np.eye(len(known)), atol=1e-5, rtol=1e-5
     )
@@ -100,7 +104,7 @@ def _spread_of(x: np.ndarray, shape: tuple[int, int, int], column: int, sloped: 
 @pytest.mark.parametrize(("outputs", "column"), [(1, 0), (2, 1)])
 def test_the_jacobian_is_that_of_outputs_and_gradients(outputs: int, column: int, sloped: int):
     """Gradients of copies of up to eight tokens all take part, with the weight of their size."""
-    shape, queries = (2, N + 1, outputs), copies(N, 12)
+    shape, queries = Shape(1, 2, N + 1, outputs), copies(N, 12)
     x = planted_x(shape)
 
     def model(x: np.ndarray) -> Heads:
@@ -110,7 +114,7 @@ def test_the_jacobian_is_that_of_outputs_and_gradients(outputs: int, column: int
     expected = jacobian.T @ jacobian
     for row in np.split(queries.positions, queries.offsets[1:-1])[12 - sloped :]:
         jacobian = differences(lambda x, row=row: soft_removal(model(x), row, column), x)
-        expected += (heads._NOISE / heads._SLOPE_NOISE) ** 2 * len(row) * jacobian.T @ jacobian
+        expected += (misfit.NOISE / misfit.SLOPE_NOISE) ** 2 * len(row) * jacobian.T @ jacobian
     np.testing.assert_allclose(_spread_of(x, shape, column, sloped), expected, atol=1e-5)
 
 
@@ -121,12 +125,13 @@ def test_the_covariance_is_the_primal_formula(outputs: int, column: int):
     rng = np.random.default_rng(0)
     answers = 5.0 * model.predict(queries.counts()) + 0.5 * rng.normal(size=(14, outputs))
     found = heads.fit(queries.counts(), answers, np.array([0, 1, 1, 2]), column=column)
-    counts, offset = queries.counts(), float(found.surrogate.offset[column])
-    theta = vector(found.surrogate, column)
+    first = found.groups[0]
+    counts, offset = queries.counts(), float(first.offset[column])
+    theta = vector(first, column)
     jacobian = differences(lambda t: from_vector(t, heads.HEADS, offset).predict(counts)[:, 0], theta)
     np.testing.assert_allclose(
         from_vector(theta, heads.HEADS, offset).predict(counts)[:, 0],
-        found.surrogate.predict(counts)[:, column],
+        first.predict(counts)[:, column],
     )
     prior = (found.spread.prior @ found.spread.prior.T).toarray()
     noise = (found.left_out**2).mean()
@@ -140,10 +145,10 @@ def test_some_of_many_queries_stand_for_all(monkeypatch: pytest.MonkeyPatch):
     answers = model.predict(queries.counts()) + 0.1 * np.random.default_rng(0).normal(size=(400, 1))
     none = np.zeros(0, np.int64)
     whole = heads.fit(queries.counts(), answers, np.arange(4), held=none)
-    monkeypatch.setattr(heads, "_ROWS", 150)
+    monkeypatch.setattr(spread, "_ROWS", 150)
     some = heads.fit(queries.counts(), answers, np.arange(4), held=none)
     assert len(some.spread.known) == 150
-    slopes = readings.output_slopes(whole.surrogate, np.eye(4))
+    slopes = readings.output_slopes(whole.groups[0], np.eye(4))
     want, have = (np.diag(found.spread.covariance(slopes)) for found in (whole, some))
     np.testing.assert_allclose(np.sqrt(have), np.sqrt(want), rtol=0.25)
 
@@ -198,19 +203,33 @@ def test_left_out_errors_are_those_of_fits_without_them():
 
 def test_every_query_is_left_out_once():
     sizes = np.repeat([1, 2, 5], 8)
-    parts = heads._folds(sizes, np.random.default_rng(0))
-    assert sorted(np.concatenate(parts).tolist()) == list(range(24))
-    assert all(np.bincount(sizes[part]).tolist() == [0, 2, 2, 0, 0, 2] for part in parts)
+    unseen = 1.0 - heads._learns(sizes, np.arange(24), np.random.default_rng(0))
+    assert (unseen.sum(axis=1) == 1).all()
+    for group in unseen.T:
+        assert np.bincount(sizes[group > 0]).tolist() == [0, 2, 2, 0, 0, 2]
 
 
-def test_a_part_of_the_task_keeps_the_gradients_of_its_queries():
-    queries, slopes = copies(N, 6), np.arange(3.0 * N).reshape(3, N)
-    task = task_of(queries, np.arange(6.0)[:, None], slopes).only(np.array([5, 0, 3]))
-    assert task.z[:, 0].tolist() == [0.0, 3.0, 5.0]
-    np.testing.assert_array_equal(task.slopes, slopes[[0, 2]])
-    np.testing.assert_array_equal(
-        task.counts.toarray()[:, :-1], queries[np.array([0, 3, 5])].counts().toarray()
-    )
+def test_a_group_is_fitted_as_if_it_stood_alone():
+    """What one group says of the queries does not pull at another."""
+    queries, rng = copies(N, 12), np.random.default_rng(3)
+    both, one = Shape(2, 3, N + 1, 1), Shape(1, 3, N + 1, 1)
+    z, slopes = rng.normal(size=(12, 1)), queries[9:].counts().toarray() * rng.normal(size=(3, N))
+    x = planted_x(both)
+    parts = [heads._group(x, both, at) for at in range(2)]
+    whole, gradient = task_of(queries, z, slopes, groups=2).misfit(x, both)
+    alone = [task_of(queries, z, slopes).misfit(part, one) for part in parts]
+    assert whole == pytest.approx(sum(loss for loss, _ in alone))
+    for at, (_, own) in enumerate(alone):
+        np.testing.assert_allclose(heads._group(gradient, both, at)[:-1], own[:-1])
+
+
+def test_the_mean_of_the_groups_is_the_surrogate():
+    queries = copies(N, 40)
+    found = heads.fit(queries.counts(), planted(N, 2).predict(queries.counts()), np.arange(N))
+    ceiling, offset = found.surrogate.ceiling, found.surrogate.offset
+    assert ceiling is not None
+    levels = [np.arctanh((group.predict(np.eye(N)) - offset) / ceiling) for group in found.groups]
+    np.testing.assert_allclose(found.surrogate.alone(), offset + ceiling * np.tanh(np.mean(levels, axis=0)))
 
 
 def test_the_work_can_be_ended():

@@ -129,7 +129,7 @@ def _study(
         with one_thread():
             known = answers.distinct()
             found = study(ask.tokens, known, target, answer, granularity, seed, ask.check)
-            covariance = found.spread(readings.share_slopes(found.surrogate))
+            covariance = found.spread(readings.share_slopes(found.typical))
             certainty = readings.order_certainty(found.surrogate.shares()[:, 0], covariance)
             trust = fidelity(known, found, target, seed)
             outcome = Outcome(answers, found, *trust, certainty, np.diag(covariance))
@@ -156,17 +156,17 @@ def _read(
         "shapley": surrogate.shapley()[:, 0],
     }
     slopes = {
-        "value": readings.output_slopes(surrogate, np.eye(n)),
-        "importance": readings.importance_slopes(surrogate, centre),
+        "value": readings.output_slopes(found.typical, np.eye(n)),
+        "importance": readings.importance_slopes(found.typical, centre),
     }
     variances = {name: np.diag(found.spread(each)) for name, each in slopes.items()}
     variances["share"] = outcome.share_variance
     if found.removal_variance is not None:
         variances["removal"] = found.removal_variance
     else:
-        whole = readings.output_slopes(surrogate, np.ones((1, n)))
+        whole = readings.output_slopes(found.typical, np.ones((1, n)))
         variances["removal"] = np.diag(
-            found.spread(whole - readings.output_slopes(surrogate, 1.0 - np.eye(n)))
+            found.spread(whole - readings.output_slopes(found.typical, 1.0 - np.eye(n)))
         )
     return scores, {name: readings.root(each) for name, each in variances.items()}
 

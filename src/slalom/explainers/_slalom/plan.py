@@ -46,7 +46,7 @@ class Pace:
 
 PACES: Mapping[Effort, Pace] = {
     "fast": Pace(first=2, last=2, certainty=0.0, r2=0.0, measured=0),
-    "balanced": Pace(first=4, last=8, certainty=0.7, r2=0.65, measured=50),
+    "balanced": Pace(first=4, last=8, certainty=0.0, r2=0.6, measured=50),
     "faithful": Pace(first=8, last=16, certainty=0.92, r2=0.95, measured=128),
 }
 

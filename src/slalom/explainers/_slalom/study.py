@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 import numpy as np
 from scipy import sparse
 
+from slalom import designs
 from slalom.explainers._samples import for_target
 from slalom.explainers._slalom.plan import Kind, Portion
 from slalom.fit import exact, heads, near_text, readings
@@ -30,6 +31,8 @@ _LEAST_ANSWERS = 24
 """Fewer answers cannot tell one head from several."""
 _CLEARLY = 1.0
 """One head must be better by so many standard errors; several are judged by fits to fewer answers."""
+_COPIES = 200
+"""On which it is seen how far several fits are apart."""
 _NEAR = 0.7
 """The share of the text from which a copy belongs to its neighbourhood."""
 _LEAST_NEAR = 4
@@ -123,10 +126,12 @@ class Study:
     surrogate: Heads
     spread: Covariance
     """The covariance of readings from their slopes over the positions."""
+    typical: Heads
+    """The surrogate to which the covariance belongs: one of those whose mean the surrogate is, or itself."""
     left_out: FloatArray
     """(N,) the target's error on each query, left out of the fit …"""
-    learned: float
-    """… which had this share of the others."""
+    disagreement: float
+    """… whose square is larger than that of the mean of several fits by this, on copies of all sizes."""
     removal_variance: FloatArray | None
     """(n,) of the removals; None where that of the surrogate's parameters is all there is."""
     measured: FloatArray | None
@@ -149,22 +154,39 @@ def study(
 
     `answer` is the target's score of the text as it is.
     """
-    units, learned = tokens.inverse, 1.0
-    fitted, spread, left_out, noise, status = _one_head(tokens, answers, target, check)
-    wide = np.arange(len(tokens)) if granularity == "positions" else tokens.inverse
-    several = _several(tokens, answers, target, wide, left_out, status, seed, check)
-    if several is not None:
-        units, noise, learned = wide, 0.0, heads.LEARNED
-        fitted, spread, left_out = several
-    surrogate = Heads(
-        tuple(for_target(part, target, units) for part in fitted.parts),
-        target.read(fitted.offset[None]),
-        None if fitted.ceiling is None else fitted.ceiling[[target.column]],
-    )
+    one, spread, left_out, noise, status = _one_head(tokens, answers, target, check)
+    surrogate = typical = _for_target(one, target, tokens.inverse)
+    units, disagreement = tokens.inverse, 0.0
+    if status != "constant" and _wanting(answers, target, left_out):
+        wide = np.arange(len(tokens)) if granularity == "positions" else tokens.inverse
+        several = _several(tokens, answers, target, wide, seed, check)
+        groups = [_for_target(group, target, wide) for group in several.groups]
+        apart = _disagreement(groups, len(tokens), seed)
+        gain = (left_out**2 - several.left_out**2)[answers.fresh] + apart
+        if gain.mean() > -_CLEARLY * gain.std() / np.sqrt(len(gain)):
+            surrogate, typical = _for_target(several.surrogate, target, wide), groups[0]
+            units, noise, disagreement = wide, 0.0, apart
+            spread, left_out = several.spread, several.left_out
     sign = float(target.read(np.ones((1, answers.outputs.shape[1])))[0])
-    covariance = _at(spread, units, surrogate, sign)
-    result = Study(surrogate, covariance, sign * left_out, learned, None, None, None, status)
+    covariance = _at(spread, units, typical, sign)
+    result = Study(surrogate, covariance, typical, sign * left_out, disagreement, None, None, None, status)
     return _near_text(result, answers, target, answer, noise)
+
+
+def _for_target(fitted: Heads, target: Target, units: IntArray) -> Heads:
+    """What the heads say of the target, over the positions."""
+    ceiling = None if fitted.ceiling is None else fitted.ceiling[[target.column]]
+    parts = tuple(for_target(part, target, units) for part in fitted.parts)
+    return Heads(parts, target.read(fitted.offset[None]), ceiling)
+
+
+def _disagreement(groups: list[Heads], n: int, seed: int) -> float:
+    """Variance among surrogates over copies of all sizes that none of them has seen.
+
+    The mean of several predictors has the mean of their squared errors less the variance among them.
+    """
+    copies = designs.all_scales(n, _COPIES, 1, max(n - 1, 1), np.random.default_rng([seed, n]))
+    return float(np.var([group.predict(copies.counts())[:, 0] for group in groups], axis=0).mean())
 
 
 def _one_head(
@@ -196,39 +218,35 @@ def _diagonal(spread: Spread, slopes: FloatArray, at_once: int = 256) -> FloatAr
     return np.concatenate(parts)
 
 
+def _wanting(answers: Answers, target: Target, left_out: FloatArray) -> bool:
+    """Whether one head leaves something to be explained, and there are answers enough to do it."""
+    truth = answers.outputs[:, target.column]
+    missed = float((left_out[answers.fresh] ** 2).mean())
+    return len(truth) >= _LEAST_ANSWERS and missed > (1 - _ENOUGH) * truth.var()
+
+
 def _several(
     tokens: Tokens,
     answers: Answers,
     target: Target,
     units: IntArray,
-    left_out: FloatArray,
-    status: str,
     seed: int,
     check: Callable[[], None],
-) -> tuple[Heads, Spread, FloatArray] | None:
-    """Several heads, where they predict what is left out clearly better than one does."""
-    truth = answers.outputs[:, target.column]
-    missed = float((left_out[answers.fresh] ** 2).mean())
-    if status == "constant" or len(truth) < _LEAST_ANSWERS or missed <= (1 - _ENOUGH) * truth.var():
-        return None
+) -> heads.HeadsFit:
+    """Several heads over the units, with errors in the order of the queries."""
     width = int(units.max()) + 1
     order = answers.sloped_last
-    inverse = tokens.inverse if width == len(tokens) else np.arange(width)
     found = heads.fit(
         answers.queries[order].counts(units, width),
         answers.outputs[order],
-        inverse,
+        tokens.inverse if width == len(tokens) else np.arange(width),
         slopes=answers.slope_sums(units, width),
         held=np.flatnonzero(answers.fresh[order]),
         column=target.column,
         seed=seed,
         check=check,
     )
-    found = replace(found, left_out=found.left_out[np.argsort(order)])
-    gain = (left_out**2 - found.left_out**2)[answers.fresh]
-    if gain.mean() <= -_CLEARLY * gain.std() / np.sqrt(len(gain)):
-        return None
-    return found.surrogate, found.spread, found.left_out
+    return replace(found, left_out=found.left_out[np.argsort(order)])
 
 
 def _at(spread: Spread, units: IntArray, surrogate: Heads, sign: float) -> Covariance:

@@ -23,8 +23,8 @@ def fidelity(
     """R² over copies of all sizes, each size (on a log scale) counting alike; and the same by size.
 
     Beside it the R² of an additive surrogate of the same queries, and a 95 % interval (bootstrap). Where
-    errors are those of fits to a share of the queries, squared errors of the fit to all of them lie between
-    that share and the whole of them: the middle is told, and the interval reaches from end to end.
+    errors are those of several fits, their mean is better by what they disagree; the interval allows for
+    half as much and half more.
     """
     truth, sizes = target.read(answers.outputs), answers.queries.lengths
     # copies of nearly the whole text would stand for all long ones, and are predicted better
@@ -33,12 +33,12 @@ def fidelity(
     result = _removals(found) | {"heldout_queries": float(len(inner))}
     if len(inner) < _LEAST or np.ptp(truth[inner]) == 0:
         return result, []
-    truth, widest = truth[inner], found.left_out[inner]
-    error = np.sqrt((1.0 + found.learned) / 2.0) * widest
-    least = np.sqrt(found.learned) * widest
+    truth, alone = truth[inner], found.left_out[inner]
     additive = _additive(answers, truth, inner)
     classes = _classes(sizes[inner], answers.queries.size)
     weights = _weights(classes, sizes[inner])
+    apart = found.disagreement / max(float(np.average(alone**2, weights=weights)), np.finfo(float).tiny)
+    widest, error, least = (np.sqrt(max(1.0 - part * apart, 0.1)) * alone for part in (0.5, 1.0, 1.5))
     rng = np.random.default_rng(seed)
     drawn = rng.integers(0, len(truth), (_DRAWS, len(truth)))
     low = np.quantile([_r2(truth[i], widest[i], weights[i]) for i in drawn], 0.025)

@@ -1,0 +1,198 @@
+"""How far groups of heads are from a model's outputs and gradients, and which way to go (maths 3g, 3h).
+
+    y = a·tanh(Σ_h F_h / a),   G_i = ∂y/∂log λ_i = (1 − tanh²) Σ_h α_hi (v_hi − F_h)
+
+Every group of heads is a surrogate of its own, with queries of its own to learn from; they share the ceiling
+a. All of them move at once, so that the work is done by few large matrix products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from slalom.tokens import FloatArray
+
+NOISE = 0.25
+"""Standard deviation of what is left unexplained, in units of the outputs' …"""
+SLOPE_NOISE = 0.7
+"""… and of a gradient's entry, times the root of the copy's size: gradients shrink as copies grow."""
+
+
+class Shape(NamedTuple):
+    """Of the parameters. Heads stand group after group; the background is the last unit."""
+
+    groups: int
+    heads: int
+    """In a group."""
+    units: int
+    """With the background."""
+    outputs: int
+
+    @property
+    def all_heads(self) -> int:
+        return self.groups * self.heads
+
+    @property
+    def size(self) -> int:
+        return self.all_heads * self.units * (1 + self.outputs) + self.outputs
+
+    def parts(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Views of importances (heads, units), values (heads, units, outputs), log ceilings (outputs,)."""
+        t, u, k = self.all_heads, self.units, self.outputs
+        return (
+            x[: t * u].reshape(t, u),
+            x[t * u : t * u * (1 + k)].reshape(t, u, k),
+            x[t * u * (1 + k) :],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What T heads in G groups say of N queries, K outputs."""
+
+    weights: FloatArray
+    """(T, units) of the tokens, in each head relative to the largest."""
+    total: FloatArray
+    """(N, T) their sums over the tokens of each query."""
+    each: FloatArray
+    """(N, T, K) F_h"""
+    level: FloatArray
+    """(N, G, K) Σ_h F_h"""
+    outputs: FloatArray
+    """(N, G, K) a·tanh(Σ_h F_h / a)"""
+    slope: FloatArray
+    """(N, G, K) of the outputs by the level …"""
+    bend: FloatArray
+    """… and the second derivative."""
+
+    @classmethod
+    def at(cls, counts: sparse.csr_array, x: FloatArray, shape: Shape) -> Told:
+        """For counts (N, units)."""
+        s, v, log_a = shape.parts(x)
+        t, _, k = v.shape
+        w, a = np.exp(s - s.max(axis=1, keepdims=True)), np.exp(log_a)
+        weighted = np.concatenate([w[:, :, None], w[:, :, None] * v], axis=2)
+        sums = (counts @ weighted.swapaxes(0, 1).reshape(-1, t * (1 + k))).reshape(-1, t, 1 + k)
+        each = sums[:, :, 1:] / sums[:, :, :1]
+        level = each.reshape(-1, shape.groups, shape.heads, k).sum(axis=2)
+        bent = np.tanh(level / a)
+        slope = 1.0 - bent**2
+        return cls(w, sums[:, :, 0], each, level, a * bent, slope, -2.0 * bent * slope / a)
+
+    @property
+    def by_ceiling(self) -> FloatArray:
+        """(N, G, K) slopes of the outputs by log a."""
+        return self.outputs - self.level * self.slope
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is fitted: outputs of all queries, and gradients of the last ones in one of the outputs."""
+
+    counts: sparse.csr_array
+    """(N, units), the background among them"""
+    z: FloatArray
+    """(N, K)"""
+    slopes: FloatArray
+    """(Q, units without the background)"""
+    column: int
+    seen: FloatArray
+    """(N, G) one where a group learns from a query, zero where it is not to see it."""
+
+    def misfit(self, x: FloatArray, shape: Shape) -> tuple[float, FloatArray]:
+        """Half the weighted squares, and their gradient."""
+        _, v, _ = shape.parts(x)
+        told = Told.at(self.counts, x, shape)
+        error = told.outputs - self.z[:, None]
+        pull = error * self.seen[:, :, None] / NOISE**2
+        loss = 0.5 * float((pull * error).sum())
+        back = _Back.of(told, pull, shape)
+        if len(self.slopes):
+            loss += back.add_slopes(told, v, self, shape)
+        gradient = np.zeros_like(x)
+        by_s, by_v, by_a = shape.parts(gradient)
+        by_w, by_weighted = back.collected(told, self._transposed)
+        by_s += told.weights * (by_w + (by_weighted * v).sum(axis=2))
+        by_v += told.weights[:, :, None] * by_weighted
+        by_a += back.ceiling
+        return loss, gradient
+
+    @cached_property
+    def _transposed(self) -> sparse.csr_array:
+        return sparse.csr_array(self.counts.T)
+
+    @cached_property
+    def sloped(self) -> FloatArray:
+        """(Q, units without the background) the tokens of the queries with gradients."""
+        return self.counts[len(self.z) - len(self.slopes) :, :-1].toarray()
+
+    def errors(self, x: FloatArray, shape: Shape) -> FloatArray:
+        """(N, G) of the output in question."""
+        told = Told.at(self.counts, x, shape).outputs[:, :, self.column]
+        return self.z[:, [self.column]] - told
+
+
+@dataclass(frozen=True, eq=False)
+class _Back:
+    """The gradient of the misfit by what the heads say, on its way back to the parameters."""
+
+    each: FloatArray
+    """(N, T, K) by F_h"""
+    total: FloatArray
+    """(N, T)"""
+    weights: FloatArray
+    """(T, units)"""
+    weighted: FloatArray
+    """(T, units, K) by weight times value"""
+    ceiling: FloatArray
+    """(K,) by log a"""
+
+    @classmethod
+    def of(cls, told: Told, pull: FloatArray, shape: Shape) -> _Back:
+        each = np.repeat(pull * told.slope, shape.heads, axis=1)
+        t, u = told.weights.shape
+        by_ceiling = (pull * told.by_ceiling).sum(axis=(0, 1))
+        return cls(
+            each, np.zeros_like(told.total), np.zeros((t, u)), np.zeros((t, u, pull.shape[2])), by_ceiling
+        )
+
+    def add_slopes(self, told: Told, v: FloatArray, task: Task, shape: Shape) -> float:
+        """Adds what soft-removal gradients of the last queries pull; returns their loss.
+
+        G_i = slope Σ_h (w_hi v_hi / Z_h − w_hi F_h / Z_h) for each token of unit i. Groups come first.
+        """
+        last, k, tokens = slice(len(told.total) - len(task.slopes), None), task.column, task.sloped
+        grouped = (shape.groups, shape.heads, -1)
+        w = told.weights[:, :-1].reshape(grouped)
+        weighted = (told.weights[:, :-1] * v[:, :-1, k]).reshape(grouped)
+        one, each = (
+            part.T.reshape(grouped).swapaxes(1, 2) for part in (1.0 / told.total[last], told.each[last, :, k])
+        )
+        slope = told.slope[last, :, k].T[:, :, None]
+        g = one @ weighted - (each * one) @ w
+        error = tokens * (slope * g) - task.slopes
+        pull = error * tokens.sum(axis=1, keepdims=True) * task.seen[last].T[:, :, None] / SLOPE_NOISE**2
+        straight = pull * slope
+        by_one, by_each = straight @ weighted.swapaxes(1, 2), -(straight @ w.swapaxes(1, 2))
+        flat = (shape.all_heads, -1)
+        self.weighted[:, :-1, k] += (one.swapaxes(1, 2) @ straight).reshape(flat)
+        self.weights[:, :-1] -= ((each * one).swapaxes(1, 2) @ straight).reshape(flat)
+        self.total[last] -= ((by_one + by_each * each) * one**2).swapaxes(1, 2).reshape(flat).T
+        curved = (pull * g).sum(axis=2) * told.bend[last, :, k].T
+        self.each[last, :, k] += (by_each * one + curved[:, :, None]).swapaxes(1, 2).reshape(flat).T
+        self.ceiling[k] -= float((curved * told.level[last, :, k].T).sum())
+        return 0.5 * float((pull * error / np.maximum(tokens, 1.0)).sum())
+
+    def collected(self, told: Told, transposed: sparse.csr_array) -> tuple[FloatArray, FloatArray]:
+        """By the weights (T, units), values held apart, and by weights times values."""
+        n, t, k = self.each.shape
+        by_sum = self.each / told.total[:, :, None]
+        by_total = self.total - (by_sum * told.each).sum(axis=2)
+        both = np.concatenate([by_total[:, :, None], by_sum], axis=2).reshape(n, -1)
+        back = (transposed @ both).reshape(-1, t, 1 + k).swapaxes(0, 1)
+        return self.weights + back[:, :, 0], self.weighted + back[:, :, 1:]
