@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from lime.lime_text import LimeTextExplainer
-from theory_layers import ids_of, make
+from theory_layers import ids_of, make, random_document
 
 from slalom.errors import InputError
 from slalom.theory import lime_limit
@@ -19,15 +19,6 @@ from slalom.theory.layer import layer, look
 from slalom.theory.masking import Masked, masked
 
 TEXT = "a good film with a very good cast"
-
-
-def random_document(d: int, heads: int = 2, fixed: float = 1.0, spread: float = 1.0, seed: int = 0) -> Masked:
-    """The sums of a layer whose words have log-normal weights."""
-    rng = np.random.default_rng(seed)
-    g, g_h = np.exp(spread * rng.normal(size=(heads, d))), np.exp(0.3 * spread * rng.normal(size=(heads, d)))
-    v, v_h, v_0 = rng.normal(size=(heads, d)), 0.3 * rng.normal(size=(heads, d)), rng.normal(size=heads)
-    mass = np.full(heads, fixed)
-    return Masked(g, g * v, g_h, g_h * v_h, mass, mass * v_0, 0.25, np.arange(1, d + 1))
 
 
 def enumerate_lime(document: Masked) -> tuple[np.ndarray, np.ndarray, float]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
 from slalom.theory.attention_layer import AttentionLayer, AttentionLayerConfig, word_tokenizer
+from slalom.theory.masking import Masked
 
 WORDS = (
     *("the", "a", "film", "is", "was", "plot", "cast", "with", "of", "it"),
@@ -38,3 +40,12 @@ def make(
 def ids_of(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
     """The ids of a text, [CLS] first."""
     return tokenizer(text)["input_ids"]  # type: ignore[return-value]
+
+
+def random_document(d: int, heads: int = 2, fixed: float = 1.0, spread: float = 1.0, seed: int = 0) -> Masked:
+    """The sums of a layer whose words have log-normal weights."""
+    rng = np.random.default_rng(seed)
+    g, g_h = np.exp(spread * rng.normal(size=(heads, d))), np.exp(0.3 * spread * rng.normal(size=(heads, d)))
+    v, v_h, v_0 = rng.normal(size=(heads, d)), 0.3 * rng.normal(size=(heads, d)), rng.normal(size=heads)
+    mass = np.full(heads, fixed)
+    return Masked(g, g * v, g_h, g_h * v_h, mass, mass * v_0, 0.25, np.arange(1, d + 1))

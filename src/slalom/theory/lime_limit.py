@@ -25,7 +25,7 @@ from slalom.tokens import FloatArray
 
 # Trapezoidal step in log t: ∫ e^{−tG} dt = 1/G then errs by 2 |Γ(1 + 2πi/step)| / G,
 # about exp(−π²/step) = 5e-15.
-_STEP = 0.3
+STEP = 0.3
 _DIGITS = 36.0
 _CHUNK = 1 << 20
 
@@ -94,10 +94,10 @@ def _one_head(head: Masked) -> tuple[FloatArray, float]:
     # The integrand is a polynomial of degree d in p: these nodes are exact.
     nodes, weights = roots_legendre(head.size // 2 + 1)
     p, weight = (nodes[:, None] + 1) / 2, weights / 2
-    for t in _times(head, len(p)):
+    for t in times(head, len(p)):
         stays, goes = (1 - p) * np.exp(-t * g), p * np.exp(-t * g_h)
         q = stays + goes
-        mass = _STEP * t[:, :, 0] * weight * np.exp(np.log(q).sum(axis=-1) - t[:, :, 0] * head.fixed_mass[0])
+        mass = STEP * t[:, :, 0] * weight * np.exp(np.log(q).sum(axis=-1) - t[:, :, 0] * head.fixed_mass[0])
         moment = (stays * gv + goes * gv_h) / q
         total = head.fixed_sum[0] + moment.sum(axis=-1)
         mean += float((mass * total).sum())
@@ -106,12 +106,12 @@ def _one_head(head: Masked) -> tuple[FloatArray, float]:
     return inside, mean
 
 
-def _times(head: Masked, n_p: int) -> Iterator[FloatArray]:
+def times(head: Masked, n_p: int) -> Iterator[FloatArray]:
     """Nodes t of ∫ e^{−tG} dt, in chunks (T, 1, 1), for every G that some set of masked words gives."""
     low = head.fixed_mass[0] + np.minimum(head.kept_mass, head.gone_mass).sum()
     high = head.fixed_mass[0] + np.maximum(head.kept_mass, head.gone_mass).sum()
     low = max(float(low), 1e-290 * float(high))  # weights that underflow to 0
-    t = np.exp(np.arange(-_DIGITS - np.log(high), np.log(_DIGITS) - np.log(low) + _STEP, _STEP))
+    t = np.exp(np.arange(-_DIGITS - np.log(high), np.log(_DIGITS) - np.log(low) + STEP, STEP))
     chunks = max(1, -(-len(t) * n_p * head.size // _CHUNK))
     yield from (part[:, None, None] for part in np.array_split(t, chunks) if len(part))
 
