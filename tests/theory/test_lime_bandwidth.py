@@ -1,4 +1,4 @@
-"""LIME at every bandwidth: against enumeration, against the large-bandwidth limit, and against LIME itself."""
+"""LIME at every bandwidth: against enumeration, the large-bandwidth limit, and LIME itself."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def test_means_by_size_equal_enumeration() -> None:
     f, gone = document.outputs(z), (7 - z.sum(axis=1)).astype(int)
     for s in range(8):
         np.testing.assert_allclose(found.mean[s], f[gone == s].mean(), atol=1e-12)
-        np.testing.assert_allclose(
-            found.standing[s], (f[:, None] * z)[gone == s].mean(axis=0), atol=1e-12
-        )
+        np.testing.assert_allclose(found.standing[s], (f[:, None] * z)[gone == s].mean(axis=0), atol=1e-12)
 
 
 def test_a_large_bandwidth_is_the_limit_for_many_words() -> None:

@@ -1,7 +1,7 @@
 """LIME for text on the one-layer classifier at every bandwidth, exactly and in polynomial time (maths 5).
 
-LIME's weights π = exp(−δ²/2ν²), δ = 1 − √(1 − s/d), depend on how many words s are masked and on nothing else.
-So all that its regression needs are the means of f and of f·z_j over the masks of each size s. With
+LIME's weights π = exp(−δ²/2ν²), δ = 1 − √(1 − s/d), depend on how many words s are masked and on nothing
+else. So all that its regression needs are the means of f and of f·z_j over the masks of each size s. With
 1/D = ∫ e^{−tD} dt they are coefficients of generating functions in x,
 
     Σ_S x^{|S|} e^{−tD(S)} = e^{−t g_0} Π_i (e^{−t g_i} + x e^{−t g_h,i})
@@ -57,7 +57,7 @@ def by_size(document: Masked) -> BySize:
 def coefficients(document: Masked, bandwidth: float = np.inf, ridge: float = 0.0) -> FloatArray:
     """(d,) LIME's coefficients in the limit of many samples.
 
-    bandwidth: ν on the cosine distance itself; the `lime` package takes a hundred times that (its 25 is 0.25).
+    bandwidth: ν on the cosine distance itself; the `lime` package takes a hundred times that (25 is 0.25).
     ridge: the penalty divided by the number of samples; it does not touch the intercept.
     """
     d = document.size

@@ -26,7 +26,7 @@ from slalom.tokens import FloatArray
 # Trapezoidal step in log t: ∫ e^{−tG} dt = 1/G then errs by 2 |Γ(1 + 2πi/step)| / G,
 # about exp(−π²/step) = 5e-15.
 STEP = 0.3
-_DIGITS = 36.0
+DIGITS = 36.0
 _CHUNK = 1 << 20
 
 
@@ -111,7 +111,7 @@ def times(head: Masked, n_p: int) -> Iterator[FloatArray]:
     low = head.fixed_mass[0] + np.minimum(head.kept_mass, head.gone_mass).sum()
     high = head.fixed_mass[0] + np.maximum(head.kept_mass, head.gone_mass).sum()
     low = max(float(low), 1e-290 * float(high))  # weights that underflow to 0
-    t = np.exp(np.arange(-_DIGITS - np.log(high), np.log(_DIGITS) - np.log(low) + STEP, STEP))
+    t = np.exp(np.arange(-DIGITS - np.log(high), np.log(DIGITS) - np.log(low) + STEP, STEP))
     chunks = max(1, -(-len(t) * n_p * head.size // _CHUNK))
     yield from (part[:, None, None] for part in np.array_split(t, chunks) if len(part))
 
