@@ -10,7 +10,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from slalom.errors import InputError
 from slalom.surrogate import Slalom
-from slalom.theory.planted import SlalomTransformer, plant, planted_function
+from slalom.theory.planted import SlalomTransformer, plant, plant_heads, planted_function
 
 WORDS = ("the", "film", "isn't", "great", ",", "is", "it?")
 
@@ -59,6 +59,45 @@ def test_attention_is_the_softmax_of_the_importances():
     assert attention.shape == (1, 1, 6, 6)
     expected = np.exp(s[ids]) / np.exp(s[ids]).sum()
     np.testing.assert_allclose(attention[0, 0], np.tile(expected, (6, 1)), atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(("heads", "layers"), [(3, 1), (1, 3), (4, 6)])
+def test_with_several_heads_and_layers_it_is_the_same_slalom(k: int, heads: int, layers: int, tmp_path):
+    """Prop. 5.1: further heads and layers attend, but elsewhere and to no effect."""
+    s, v = parameters(k)
+    model, _ = plant(s, v, heads=heads, layers=layers)
+    alone, _ = plant(s, v)
+    for ids in sequences(7):
+        np.testing.assert_allclose(logits_of(model, ids), logits_of(alone, ids), atol=1e-12)
+    with torch.no_grad():
+        attentions = model(input_ids=torch.tensor([[0, 3, 6]]), output_attentions=True).attentions
+    assert [a.shape for a in attentions] == [(1, heads, 3, 3)] * layers
+    if heads > 1:
+        assert (attentions[0][0, 0] - attentions[0][0, 1]).abs().max() > 0.05
+    model.save_pretrained(tmp_path)
+    again = SlalomTransformer.from_pretrained(tmp_path)
+    np.testing.assert_allclose(logits_of(again, [1, 2, 2]), logits_of(model, [1, 2, 2]), atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_several_slaloms_are_heads_of_one_layer(k: int):
+    planted = [Slalom(v - (k > 1) * v.mean(axis=1, keepdims=True), s) for s, v in map(parameters, [k] * 3)]
+    planted = [Slalom(one.values, np.roll(one.importances, i)) for i, one in enumerate(planted)]
+    model, _ = plant_heads(planted, layers=2)
+    for ids in sequences(7):
+        want = np.mean([one.output(ids) for one in planted], axis=0)
+        np.testing.assert_allclose(logits_of(model, ids)[-k:], want, atol=1e-12)
+
+
+def test_heads_that_no_transformer_has_are_refused():
+    s, v = parameters(1)
+    with pytest.raises(InputError, match="background"):
+        plant_heads([Slalom(v, s, np.zeros(1), 0.0)])
+    with pytest.raises(InputError, match="same tokens"):
+        plant_heads([Slalom(v, s), Slalom(v[:2], s[:2])])
+    with pytest.raises(InputError, match="at least 1"):
+        plant(s, v, heads=0)
 
 
 def test_repeating_a_token_changes_nothing():

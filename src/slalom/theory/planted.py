@@ -31,23 +31,58 @@ _PAD = "[PAD]"
 
 
 class SlalomConfig(PretrainedConfig):
-    """Of a `SlalomTransformer`: K value coordinates need a hidden size of at least 2 + 2 K."""
+    """Of a `SlalomTransformer`: H SLALOMs with K values need a hidden size of at least 1 + H + (H + 1) K."""
 
     model_type = "slalom"
 
-    def __init__(self, vocab_size: int = 1, n_values: int = 1, hidden_size: int | None = None, **kwargs: Any):
+    def __init__(
+        self,
+        vocab_size: int = 1,
+        n_values: int = 1,
+        hidden_size: int | None = None,
+        num_attention_heads: int = 1,
+        num_hidden_layers: int = 1,
+        **kwargs: Any,
+    ):
         self.vocab_size = vocab_size
         self.n_values = n_values
         self.hidden_size = 2 + 2 * n_values if hidden_size is None else hidden_size
+        self.num_attention_heads = num_attention_heads
+        self.num_hidden_layers = num_hidden_layers
         kwargs.setdefault("num_labels", max(n_values, 2))
         super().__init__(**kwargs)
 
 
+class _Block(nn.Module):
+    """Attention of H heads, each as wide as the state, and a feed-forward part, with residuals."""
+
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.heads = heads
+        self.query, self.key, self.value = (_linear(width, heads * width) for _ in range(3))
+        self.project = _linear(heads * width, width)
+        self.expand, self.contract = _linear(width, 4 * width), _linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+        """The new states, and the attention (B, heads, T, T)."""
+        q, k, v = (
+            m(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for m in (self.query, self.key, self.value)
+        )
+        scores = q @ k.transpose(-1, -2) / x.shape[-1] ** 0.5
+        if mask is not None:
+            scores = scores.masked_fill(mask[:, None, None, :] == 0, -torch.inf)
+        if x.shape[1] == 0 or torch.isneginf(scores).all(dim=-1).any():
+            raise ValueError("an empty sequence has no value under a SLALOM without background")
+        attention = scores.softmax(dim=-1)
+        x = x + self.project((attention @ v).transpose(1, 2).flatten(2))
+        return x + self.contract(torch.relu(self.expand(x))), attention
+
+
 class SlalomTransformer(PreTrainedModel):
-    """One transformer layer, one head, no positions, no special tokens, in double precision.
+    """Transformer layers without positions and special tokens, in double precision.
 
     Embedding, attention, projection, feed-forward and head are ordinary weights, with residuals; `plant` sets
-    them so that the whole is a SLALOM.
+    them so that the whole is a SLALOM, `plant_heads` an average of several.
     """
 
     config_class = SlalomConfig
@@ -57,8 +92,13 @@ class SlalomTransformer(PreTrainedModel):
         super().__init__(config)
         width = config.hidden_size
         self.embedding = nn.Embedding(config.vocab_size, width, dtype=torch.float64)
-        self.query, self.key, self.value, self.project = (_linear(width, width) for _ in range(4))
-        self.expand, self.contract = _linear(width, 4 * width), _linear(4 * width, width)
+        first = _Block(width, config.num_attention_heads)
+        # The first layer's weights have the names they had when there was no other.
+        self.query, self.key, self.value, self.project = first.query, first.key, first.value, first.project
+        self.expand, self.contract = first.expand, first.contract
+        self.deeper = nn.ModuleList(
+            _Block(width, config.num_attention_heads) for _ in range(config.num_hidden_layers - 1)
+        )
         self.classifier = _linear(width, config.num_labels or 2)
         self.post_init()
 
@@ -81,20 +121,20 @@ class SlalomTransformer(PreTrainedModel):
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
         x = self.embedding(input_ids) if inputs_embeds is None else inputs_embeds
-        scores = self.query(x) @ self.key(x).transpose(1, 2) / self.config.hidden_size**0.5
-        if attention_mask is not None:
-            scores = scores.masked_fill(attention_mask[:, None, :] == 0, -torch.inf)
-        if x.shape[1] == 0 or torch.isneginf(scores).all(dim=-1).any():
-            raise ValueError("an empty sequence has no value under a SLALOM without background")
-        attention = scores.softmax(dim=-1)
-        x = x + self.project(attention @ self.value(x))
-        x = x + self.contract(torch.relu(self.expand(x)))
+        attentions = []
+        for block in (self, *self.deeper):
+            x, attention = _Block.forward(block, x, attention_mask)  # type: ignore[arg-type]
+            attentions.append(attention)
         # All positions ask the same question, so all hold the same answer; the first is read.
         output = SequenceClassifierOutput(
             logits=self.classifier(x[:, 0]),
-            attentions=(attention[:, None],) if output_attentions else None,  # type: ignore[arg-type]
+            attentions=tuple(attentions) if output_attentions else None,  # type: ignore[arg-type]
         )
         return output if return_dict in (None, True) else output.to_tuple()
+
+    @property
+    def heads(self) -> int:
+        return self.config.num_attention_heads
 
 
 # So that a planted directory opens like any other once this module is imported.
@@ -107,33 +147,66 @@ def _linear(inputs: int, outputs: int) -> nn.Linear:
 
 
 def plant(
-    importances: FloatArray, values: FloatArray, words: Sequence[str] | None = None
+    importances: FloatArray,
+    values: FloatArray,
+    words: Sequence[str] | None = None,
+    *,
+    heads: int = 1,
+    layers: int = 1,
 ) -> tuple[SlalomTransformer, PreTrainedTokenizerFast]:
     """A transformer that is the SLALOM with these importances (d,) and values, and its tokenizer.
 
     Values (d,) or (d, 1) are log-odds: the logits are (0, F). Values (d, K) give K logits, centred.
     A text is words of the vocabulary with blanks between them ("t0", "t1", … if `words` is not given).
+    heads, layers: further heads attend to values and say nothing, further layers pass on what they get, as
+    in the paper's proof.
     """
     surrogate, names = _planted(importances, values, words)
-    d, k = surrogate.values.shape
+    return _transformer([surrogate], names, heads, layers)
+
+
+def plant_heads(
+    slaloms: Sequence[Slalom], words: Sequence[str] | None = None, *, layers: int = 1
+) -> tuple[SlalomTransformer, PreTrainedTokenizerFast]:
+    """A transformer of as many heads as SLALOMs are given, which is their average (maths 3h)."""
+    if any(np.isfinite(one.background_importance) for one in slaloms):
+        raise InputError("a transformer without special tokens has no background; give SLALOMs without one")
+    planted = [_planted(one.importances, one.values, words) for one in slaloms]
+    if not planted or len({one.values.shape for one, _ in planted}) != 1:
+        raise InputError("give one SLALOM or more, all over the same tokens and outputs")
+    return _transformer([one for one, _ in planted], planted[0][1], len(planted), layers)
+
+
+def _transformer(
+    slaloms: Sequence[Slalom], names: tuple[str, ...], heads: int, layers: int
+) -> tuple[SlalomTransformer, PreTrainedTokenizerFast]:
+    if heads < len(slaloms) or layers < 1:
+        raise InputError(f"heads and layers must be at least 1; got {heads} and {layers}")
+    n, (d, k) = len(slaloms), slaloms[0].values.shape
     ids = {word: i for i, word in enumerate([*names, _PAD])}
-    config = SlalomConfig(vocab_size=d + 1, n_values=k, pad_token_id=d, dtype="float64")
+    width = 1 + n + (n + 1) * k
+    config = SlalomConfig(d + 1, k, width, heads, layers, pad_token_id=d, dtype="float64")
     model = SlalomTransformer(config)
-    # e(τ) = (1, s, v, 0); padding is masked, so only its constant 1 is ever read.
-    embedding = np.zeros((d + 1, config.hidden_size))
+    # e(τ) = (1, s_1 … s_n, v_1 … v_n, 0); padding is masked, so only its constant 1 is ever read.
+    embedding = np.zeros((d + 1, width))
     embedding[:, 0] = 1.0
-    embedding[:d, 1] = surrogate.importances
-    embedding[:d, 2 : 2 + k] = surrogate.values
+    embedding[:d, 1 : 1 + n] = np.transpose([one.importances for one in slaloms])
+    embedding[:d, 1 + n : 1 + n + n * k] = np.concatenate([one.values for one in slaloms], axis=1)
+    answer = 1 + n + n * k
     with torch.no_grad():
         for weight in model.parameters():
             weight.zero_()
         model.embedding.weight.copy_(torch.from_numpy(embedding))
-        model.query.weight[0, 0] = config.hidden_size**0.5
-        model.key.weight[0, 1] = 1.0
+        for block in (model, *model.deeper):
+            for h in range(heads):
+                block.query.weight[h * width, 0] = width**0.5
+                block.key.weight[h * width, 1 + h if block is model and h < n else 1 + n] = 1.0
+        for h in range(n):
+            for j in range(k):
+                model.value.weight[h * width + j, 1 + n + h * k + j] = 1.0
+                model.project.weight[answer + j, h * width + j] = 1.0 / n
         for j in range(k):
-            model.value.weight[j, 2 + j] = 1.0
-            model.project.weight[2 + k + j, j] = 1.0
-            model.classifier.weight[1 if k == 1 else j, 2 + k + j] = 1.0
+            model.classifier.weight[1 if k == 1 else j, answer + j] = 1.0
     return model.eval(), _tokenizer(ids)
 
 
