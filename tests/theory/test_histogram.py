@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ import torch
 
 from rounding import ANSWERS
 from slalom.errors import InputError
-from slalom.theory.histogram import Kind, counts, pattern, solve
+from slalom.theory.curvature import curvature, loss_of, sequences, settle, slope_and_hessian
+from slalom.theory.histogram import Kind, Solution, counts, pattern, solve
 
 
 def test_counts() -> None:
@@ -40,3 +42,51 @@ def test_both_kinds_count_and_only_one_attends_to_what_it_counts(kind: Kind) -> 
 def test_unknown_kind() -> None:
     with pytest.raises(InputError, match="positional"):
         solve("mixed")  # type: ignore[arg-type]
+
+
+def small(kind: Kind, steps: int) -> Solution:
+    return solve(kind, vocabulary=3, length=4, rank=3, hidden=8, steps=steps, after=20)
+
+
+def test_slope_and_hessian_are_those_of_autograd() -> None:
+    counter = small("semantic", 5).counter.double()
+    tokens = sequences(3, 4)
+    assert len(tokens) == 81
+    names = [name for name, _ in counter.named_parameters()]
+
+    def loss(*weights: torch.Tensor) -> torch.Tensor:
+        logits = torch.func.functional_call(counter, dict(zip(names, weights, strict=True)), (tokens,))
+        size = sum(weight.square().sum() for weight in weights)
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), counts(tokens).flatten() - 1) + size
+
+    weights = tuple(counter.parameters())
+    blocks: Any = torch.autograd.functional.hessian(loss, tuple(w.detach() for w in weights))
+    sizes = [w.numel() for w in weights]
+    rows = [
+        torch.cat([block.reshape(a, b) for block, b in zip(row, sizes, strict=True)], dim=1)
+        for row, a in zip(blocks, sizes, strict=True)
+    ]
+    slope, hessian = slope_and_hessian(loss_of(counter, tokens, 2.0), list(weights))
+    np.testing.assert_allclose(hessian, torch.cat(rows).numpy(), atol=1e-10)
+    first = torch.autograd.grad(loss(*weights), weights)
+    np.testing.assert_allclose(slope, torch.cat([g.flatten() for g in first]).numpy(), atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["semantic", "positional"])
+def test_settled_solutions_lie_lower(kind: Kind) -> None:
+    found = small(kind, 200)
+    before = curvature(found, ridge=1e-3)
+    after = curvature(settle(found, ridge=1e-3, steps=60), ridge=1e-3)
+    assert after.loss < before.loss
+    assert len(after.released) == (12 if kind == "semantic" else 9)
+    assert after.eigenvalues[0] <= after.released[0] <= after.released[-1] <= after.eigenvalues[-1]
+    assert len(after.eigenvalues) == 121
+    assert after.is_minimum == (after.negative() == 0 and after.gradient_norm < 1e-6 * after.eigenvalues[-1])
+    with pytest.raises(InputError, match="ridge"):
+        settle(found, ridge=0.0)
+
+
+def test_many_sequences_are_sampled() -> None:
+    many = sequences(6, 8)
+    assert many.shape == (20_000, 8)
+    assert torch.equal(many, sequences(6, 8))

@@ -43,8 +43,9 @@ class Counter(nn.Module):
 
     def inputs(self, tokens: Tensor) -> Tensor:
         """(B, L, V + L) the token and the position of every place, one-hot."""
-        named = nn.functional.one_hot(tokens, self.vocabulary).float()
-        return torch.cat([named, torch.eye(self.length).expand(len(tokens), -1, -1)], dim=-1)
+        named = nn.functional.one_hot(tokens, self.vocabulary).to(self.tied.dtype)
+        places = torch.eye(self.length, dtype=self.tied.dtype).expand(len(tokens), -1, -1)
+        return torch.cat([named, places], dim=-1)
 
     def attention(self, tokens: Tensor) -> Tensor:
         """(B, L, L)"""
