@@ -111,11 +111,9 @@ def smoothgrad(seen: Look, noise: float) -> FloatArray:
     asked = weights.scale * np.einsum("kad,ka->kd", weights.key, seen.queries[:, 0])
     spoken = np.einsum("ko,kod->kd", weights.read, weights.value)
     scores = weights.scale * np.einsum("ka,kta->kt", seen.queries[:, 0], seen.keys)
-    result = np.zeros(seen.embeddings.shape)
-    for k in range(len(asked)):
-        share, pull = _smoothed_head(scores[k], seen.values[k], asked[k], spoken[k], noise)
-        result += np.outer(share, spoken[k]) + np.outer(pull, asked[k])
-    return result[1:] / len(asked)
+    heads = [_smoothed_head(scores[k], seen.values[k], asked[k], spoken[k], noise) for k in range(len(asked))]
+    share, pull = (np.array(part)[:, 1:] for part in zip(*heads, strict=True))
+    return np.asarray(share.T @ spoken + pull.T @ asked, dtype=float) / len(heads)
 
 
 def _smoothed_head(

@@ -93,8 +93,8 @@ def curvature(solution: Solution, *, ridge: float = 1e-4) -> Curvature:
     return Curvature(
         loss.item(),
         float(np.linalg.norm(slope)),
-        np.linalg.eigvalsh(hessian),
-        np.linalg.eigvalsh(hessian[frozen, frozen]),
+        np.linalg.eigvalsh(hessian).astype(float),
+        np.linalg.eigvalsh(hessian[frozen, frozen]).astype(float),
     )
 
 

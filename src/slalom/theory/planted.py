@@ -197,10 +197,11 @@ def _transformer(
         for weight in model.parameters():
             weight.zero_()
         model.embedding.weight.copy_(torch.from_numpy(embedding))
-        for block in (model, *model.deeper):
+        maps = [(model.query, model.key), *((block.query, block.key) for block in model.deeper)]
+        for depth, (query, key) in enumerate(maps):
             for h in range(heads):
-                block.query.weight[h * width, 0] = width**0.5
-                block.key.weight[h * width, 1 + h if block is model and h < n else 1 + n] = 1.0
+                query.weight[h * width, 0] = width**0.5  # type: ignore[index, union-attr]
+                key.weight[h * width, 1 + h if depth == 0 and h < n else 1 + n] = 1.0  # type: ignore[index, union-attr]
         for h in range(n):
             for j in range(k):
                 model.value.weight[h * width + j, 1 + n + h * k + j] = 1.0

@@ -101,7 +101,7 @@ def fit_heads(
     for _ in range(starts):
         start = np.r_[rng.normal(size=heads * n), f.mean() + f.std() * rng.normal(size=heads * n)]
         found = least_squares(
-            _misfit, start, _slopes, args=(log_c, f, heads), method="trf", x_scale="jac",
+            _misfit, start, _slopes, args=(log_c, f, heads), method="trf", x_scale="jac",  # type: ignore[arg-type]
             ftol=1e-12, xtol=1e-12, gtol=1e-12, max_nfev=300,
         )  # fmt: skip
         if found.cost < loss:
