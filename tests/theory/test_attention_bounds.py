@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from theory_layers import ids_of, make
 
 from slalom.errors import InputError
 from slalom.theory.attention_bounds import (
@@ -21,6 +20,7 @@ from slalom.theory.attention_bounds import (
     removal_effects,
 )
 from slalom.theory.layer import layer, look
+from theory_layers import ids_of, make
 
 TEXT = "a good film with a very good cast"
 KINDS: list[dict[str, Any]] = [{}, {"skip": True}, {"num_attention_heads": 1}, {"positions": False}]

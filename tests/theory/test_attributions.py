@@ -13,7 +13,6 @@ import torch
 from captum.attr import IntegratedGradients
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from theory_layers import ids_of, make, random_document
 
 from slalom.errors import InputError
 from slalom.theory.attention_layer import AttentionLayer
@@ -28,6 +27,7 @@ from slalom.theory.attributions import (
 from slalom.theory.gradients import gradient
 from slalom.theory.layer import layer, look, look_at
 from slalom.theory.masking import Masked, masked
+from theory_layers import ids_of, make, random_document
 
 TEXT = "a good film with a very good cast"
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from theory_layers import random_document
 
 from slalom.errors import InputError
 from slalom.theory.lemmas import quotient_bound, quotients
+from theory_layers import random_document
 
 
 @settings(max_examples=200, deadline=None)

@@ -8,13 +8,13 @@ from math import comb
 import numpy as np
 import pytest
 from lime.lime_text import LimeTextExplainer
-from theory_layers import random_document
 
 from slalom.errors import InputError
 from slalom.theory.attention_layer import UNK
 from slalom.theory.lime_bandwidth import by_size, coefficients, constants
 from slalom.theory.lime_limit import least_squares
 from slalom.theory.masking import Masked
+from theory_layers import random_document
 
 
 def enumerated(document: Masked) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

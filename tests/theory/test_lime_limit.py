@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 from lime.lime_text import LimeTextExplainer
-from theory_layers import ids_of, make, random_document
 
 from slalom.errors import InputError
 from slalom.theory import lime_limit
 from slalom.theory.attention_layer import UNK
 from slalom.theory.layer import layer, look
 from slalom.theory.masking import Masked, masked
+from theory_layers import ids_of, make, random_document
 
 TEXT = "a good film with a very good cast"
 

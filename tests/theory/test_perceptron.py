@@ -9,7 +9,6 @@ from math import comb
 import numpy as np
 import pytest
 import torch
-from theory_layers import make
 
 from slalom.errors import InputError
 from slalom.theory.layer import Layer, layer
@@ -24,6 +23,7 @@ from slalom.theory.perceptron import (
     perceptron_gradient,
     state,
 )
+from theory_layers import make
 
 WIDTH, HEADS, OUT = 6, 2, 3
 
