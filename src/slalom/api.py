@@ -16,12 +16,12 @@ from slalom.explainers import check_options, load, options, together
 from slalom.explanation import Cost, Explanation, Explanations
 from slalom.models import BatchTokens, Output, Tolerance, open_model
 from slalom.models.ask import Ask
-from slalom.models.engines import EngineName
 from slalom.models.prompt import Prompt
 from slalom.models.protocol import Model, Text
+from slalom.models.shared_batches import together as side_by_side
 from slalom.models.target import choose_target, probabilities
-from slalom.models.texts import check_text
-from slalom.models.together import together as side_by_side
+from slalom.models.text.texts import check_text
+from slalom.models.torch.engines import EngineName
 from slalom.progress import Finished, Progress, following
 from slalom.tokens import Tokens
 

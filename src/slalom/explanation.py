@@ -16,7 +16,7 @@ import numpy as np
 from slalom.checks import Count, check
 from slalom.errors import FitError, InputError, MissingExtraError, SlalomWarning
 from slalom.files import from_json, number, plain, read_text, to_json, write_text
-from slalom.record import (
+from slalom.serialise import (
     numbers,
     strings,
     surrogate_from,

@@ -11,12 +11,12 @@ import pytest
 
 import slalom
 from rounding import same_scores
-from slalom.bench import peers
-from slalom.bench.forward import batches, operations
-from slalom.models.frame import assemble
-from slalom.models.inference import Forward
 from slalom.models.target import Target
+from slalom.models.text.template import assemble
+from slalom.models.torch.forward import Forward
 from slalom.perturb import from_rows
+from slalom_lab.bench import peers
+from slalom_lab.bench.forward import batches, operations
 from zoo import reference, tiny
 
 TEXT = "the soup was wonderful"

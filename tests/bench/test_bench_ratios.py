@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from slalom.bench.equal_quality import _goals
-from slalom.bench.ratios import best_of, enough, goal, mean_error, paired, spread
-from slalom.bench.report import goals_table, verdict
-from slalom.bench.timing import in_turn
+from slalom_lab.bench.parts.equal_quality import _goals
+from slalom_lab.bench.ratios import best_of, enough, goal, mean_error, paired, spread
+from slalom_lab.bench.report import goals_table, verdict
+from slalom_lab.bench.timing import in_turn
 
 
 def test_a_spread_is_median_least_and_most() -> None:

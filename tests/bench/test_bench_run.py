@@ -13,12 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from rounding import same_scores
-from slalom.bench import PARTS, Settings, equal_quality, peers
-from slalom.bench.report import markdown
-from slalom.bench.run import run
-from slalom.bench.setup import Bench
 from slalom.cli import app
 from slalom.errors import InputError, SlalomError
+from slalom_lab.bench import PARTS, Settings, peers
+from slalom_lab.bench.parts import equal_quality
+from slalom_lab.bench.report import markdown
+from slalom_lab.bench.run import run
+from slalom_lab.bench.setup import Bench
 from zoo import SENTENCES, tiny
 
 TINY = {
@@ -134,7 +135,7 @@ def test_finished_parts_outlive_an_interruption(
     def interrupted(_: object) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("slalom.bench.together.measure", interrupted)
+    monkeypatch.setattr("slalom_lab.bench.parts.together.measure", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(settings, SENTENCES, parts=("overhead", "together"), out=tmp_path)
     kept = json.loads((tmp_path / "bench.json").read_text())["parts"]
@@ -164,7 +165,7 @@ def test_a_part_that_fails_is_reported_and_the_others_go_on(
     def broken(_: object) -> Any:
         raise SlalomError("no memory here")
 
-    monkeypatch.setattr("slalom.bench.memory.measure", broken)
+    monkeypatch.setattr("slalom_lab.bench.parts.memory.measure", broken)
     found = run(Settings(model=model, **TINY), SENTENCES, parts=("memory", "overhead"))
     assert "Not measured: no memory here" in markdown(found)
     assert found["parts"]["overhead"]["goals"]

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from slalom.cli import app
-from slalom.cli.renamed import RENAMED
+from slalom.cli.run import RENAMED
 from zoo import tiny
 
 ROWS = [

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from slalom.cli import app
 from slalom.cli.options import EngineChoice
-from slalom.models.engines import ENGINES
+from slalom.models.torch.engines import ENGINES
 
 TEXT = "the food was great"
 

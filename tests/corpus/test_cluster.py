@@ -31,7 +31,7 @@ HANGS = 1800.0
 pytestmark = pytest.mark.timeout(2 * HANGS)
 DRIVER = """
 import os, pathlib, sys, time
-import slalom.corpus.cluster as cluster, slalom.corpus.nodes as nodes
+import slalom.corpus.cluster as cluster, slalom.corpus.cluster as nodes
 from slalom.cli import main
 from slalom.corpus.work import Worker
 

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slalom import data
-from slalom.corpus.documents import Document, document, from_table, groups, to_table
+from slalom.corpus.schema import Document, document, from_table, groups, to_table
 from slalom.corpus.source import Columns, _data_set, open_source
 from slalom.errors import InputError
 

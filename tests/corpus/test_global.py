@@ -13,15 +13,15 @@ from typer.testing import CliRunner, Result
 from handmade import HOSTILE
 from rounding import same
 from slalom import Explainer
+from slalom.audit.global_design import SHORT, SINGLE, SPAN, draw, read_corpus
+from slalom.audit.global_slalom import GlobalSlalom, fit_global
+from slalom.audit.report import global_report, tables
 from slalom.cli import app
-from slalom.corpus.global_corpus import SHORT, SINGLE, SPAN, draw, read_corpus
-from slalom.corpus.global_fit import GlobalSlalom, fit_global
-from slalom.corpus.global_report import report, tables
-from slalom.corpus.summary_html import render
 from slalom.errors import InputError
 from slalom.models import open_model
 from slalom.surrogate import Slalom
 from slalom.theory.planted import plant, planted_function
+from slalom.view.tables_view import render
 
 
 def corpus(words: list[str], n: int, seed: int = 0, longest: int = 12) -> list[str]:
@@ -250,7 +250,7 @@ def test_hostile_tokens_are_only_text_on_the_page():
     fitted = small(corpus(words, 50))
     bad = [*HOSTILE.values(), *fitted.types][: len(fitted.types)]
     hostile = replace(fitted, types=tuple(bad), outputs=("<b>x</b>",), labels=("<b>x</b>",))
-    page = render(report(hostile))
+    page = render(global_report(hostile))
     assert "<script>alert" not in page
     assert "<b>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page

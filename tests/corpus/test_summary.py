@@ -13,12 +13,12 @@ from summary_rows import explained, failed, random_rows, write
 
 from handmade import slalom_explanation
 from slalom import Explainer
+from slalom.audit.report import summary_report
+from slalom.audit.summary import Summary, summarize
 from slalom.corpus import schema
-from slalom.corpus.summary import Summary, summarize
-from slalom.corpus.summary_report import report
-from slalom.corpus.summary_table import to_csv, unstable
 from slalom.errors import InputError, SlalomWarning
 from slalom.theory.planted import planted_function
+from slalom.view.tables import to_csv, unstable
 
 WORDS = [f"w{i}" for i in range(40)]
 
@@ -277,7 +277,7 @@ def test_an_unfinished_run_is_called_so(tmp_path: Path):
     assert summarize(folder).finished
     (folder / "_slalom.json").write_text("{}")
     assert not summarize(folder).finished
-    assert "not finished" in report(summarize(folder)).notes[0]
+    assert "not finished" in summary_report(summarize(folder)).notes[0]
     (folder / "_SUCCESS").write_text("{}")
     assert summarize(folder).finished
 

@@ -16,12 +16,11 @@ from typer.testing import CliRunner, Result
 
 from browser import chromium, watched
 from handmade import HOSTILE, slalom_explanation
+from slalom.audit.report import summary_report
+from slalom.audit.summary import summarize
 from slalom.cli import app
-from slalom.corpus.summary import summarize
-from slalom.corpus.summary_html import render
-from slalom.corpus.summary_report import report
-from slalom.corpus.summary_table import Report
-from slalom.corpus.summary_view import show
+from slalom.view.tables import Report
+from slalom.view.tables_view import render, show
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +56,7 @@ def hostile_report(folder: Path) -> Report:
         row = explained(len(rows), slalom_explanation(), id=bad, target=bad, notes=[bad], r2=0.1)
         row["tokens"] = [bad] * len(row["tokens"])
         rows += [row, failed(len(rows) + 1, bad, id=bad)]
-    return report(summarize(write(folder, rows), min_count=1))
+    return summary_report(summarize(write(folder, rows), min_count=1))
 
 
 def test_hostile_strings_are_only_text_on_the_page(tmp_path: Path):
@@ -111,7 +110,7 @@ def test_hostile_strings_do_not_reach_the_terminal(tmp_path: Path):
 def test_a_click_sorts_a_table_in_a_browser(tmp_path: Path):
     rows = random_rows(100, [f"w{i}" for i in range(30)])
     file = tmp_path / "page.html"
-    file.write_text(render(report(summarize(write(tmp_path / "out", rows)))), encoding="utf-8")
+    file.write_text(render(summary_report(summarize(write(tmp_path / "out", rows)))), encoding="utf-8")
     with chromium() as browser, watched(browser) as (page, seen):
         page.goto(file.as_uri())
         column = "tbody => [...tbody.rows].map(row => +row.cells[1].dataset.sort)"
@@ -146,7 +145,7 @@ def test_the_command_prints_tables_and_lists(tmp_path: Path):
 def test_a_narrow_terminal_still_shows_the_tokens(tmp_path: Path, width: int):
     write(tmp_path / "out", random_rows(200, [f"word{i}" for i in range(30)]))
     console = Console(record=True, width=width, file=io.StringIO())
-    show(report(summarize(tmp_path / "out")), 10, console)
+    show(summary_report(summarize(tmp_path / "out")), 10, console)
     lines = console.export_text().splitlines()
     assert sum(line.startswith("word") for line in lines) >= 20
     assert all("±" in line for line in lines if line.startswith("word"))

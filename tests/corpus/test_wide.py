@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from slalom.corpus import wide
-from slalom.corpus.wide_system import (
+from slalom.audit import wide
+from slalom.audit.wide_system import (
     Data,
     Point,
     Prior,

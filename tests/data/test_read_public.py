@@ -14,8 +14,7 @@ import datasets
 import pytest
 
 from slalom.data import locate, read, splits
-from slalom.data.hub import from_hub
-from slalom.data.public import KNOWN
+from slalom.data.public import KNOWN, from_hub
 from slalom.errors import InputError
 
 HATE = ("hatespeech", "normal", "offensive")

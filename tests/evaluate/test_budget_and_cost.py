@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from planted_cases import planted_case
-from slalom.evaluate import budget, cost
-from slalom.evaluate.deletion import deletion
 from slalom.evaluate.protocol import NotApplicable
+from slalom.evaluate.protocols import budget, cost
+from slalom.evaluate.protocols.deletion import deletion
 from slalom.explanation import Cost
 
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.special import expit
 
 from planted_cases import TEXT, planted_case, planted_output, truthful
-from slalom.evaluate import deletion, insertion
 from slalom.evaluate.protocol import NotApplicable
+from slalom.evaluate.protocols import deletion, insertion
 
 
 def by_hand(scores: np.ndarray, highest: bool, step: int = 5) -> float:

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 
 import slalom
-from slalom.evaluate.deletion import curve, deletion, insertion
+from slalom.evaluate.protocols.deletion import curve, deletion, insertion
 from slalom.models.ask import Ask
 from slalom.theory.planted import planted_function
 

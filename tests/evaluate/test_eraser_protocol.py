@@ -7,8 +7,8 @@ import pytest
 from scipy.special import expit
 
 from planted_cases import TEXT, planted_case, planted_output, truthful, with_scores
-from slalom.evaluate.eraser import eraser, measure
 from slalom.evaluate.protocol import NotApplicable
+from slalom.evaluate.protocols.eraser import eraser, measure
 
 # of 24 tokens: 1 % and 5 % rounded up, then 2.4, 4.8 and 12
 SIZES = (1, 2, 3, 5, 12)

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 import slalom
 from planted_cases import TEXT, VALUES, WORDS, planted_case, truthful, with_scores
-from slalom.data.document import Document
-from slalom.evaluate._align import align, runs
-from slalom.evaluate.human_attention import iou_f1, marked, measure, plausibility
+from slalom.data.dataset import Document
 from slalom.evaluate.protocol import Case, NotApplicable
+from slalom.evaluate.protocols.human_attention import align, iou_f1, marked, measure, plausibility, runs
 from zoo import tokenizer
 
 MARKS = tuple(int(abs(value) > 2.0) for value in VALUES)
@@ -90,7 +89,7 @@ def test_sub_tokens_inherit_the_mark_of_their_word_and_punctuation_is_dropped():
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "llama"])
 def test_every_kind_of_tokenizer_finds_every_word(kind):
-    from slalom.models.encode import encode
+    from slalom.models.text.encode import encode
 
     text = "The  naïve café-owner didn't smile ; we left ..."
     found = align(encode(tokenizer(kind), text), text.split())

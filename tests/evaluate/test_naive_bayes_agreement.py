@@ -9,11 +9,11 @@ import pytest
 
 import slalom
 from planted_cases import WORDS, explainer, planted_case, truthful, with_scores
-from slalom.data.document import Document
+from slalom.data.dataset import Document
 from slalom.errors import InputError
-from slalom.evaluate.naive_bayes_agreement import measure, naive_bayes_agreement, of_types
 from slalom.evaluate.protocol import NotApplicable, make_case
-from slalom.models.label_counts import label_counts
+from slalom.evaluate.protocols.naive_bayes_agreement import measure, naive_bayes_agreement, of_types
+from slalom.label_counts import label_counts
 from slalom.theory.planted import planted_function
 from zoo import tiny
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from planted_cases import PLANTED, TEXT, VALUES, WORDS, planted_case, truthful, with_scores
-from slalom.data.document import Document
+from slalom.data.dataset import Document
 from slalom.errors import InputError
 from slalom.evaluate import load, names, options, protocols
 from slalom.evaluate.protocol import Case, Needs, NotApplicable
-from slalom.evaluate.recovery import over_positions
-from slalom.models.label_counts import Counts, LabelCounts
+from slalom.evaluate.protocols.recovery import over_positions
+from slalom.label_counts import Counts, LabelCounts
 
 EXPECTED = {
     "budget",

@@ -11,7 +11,7 @@ import slalom
 from planted_cases import IMPORTANCES, PLANTED, TEXT, VALUES, WORDS, planted_case, truthful, with_scores
 from slalom.errors import InputError
 from slalom.evaluate.protocol import NotApplicable
-from slalom.evaluate.recovery import measure, over_positions, recovery
+from slalom.evaluate.protocols.recovery import measure, over_positions, recovery
 from slalom.surrogate import Slalom
 from slalom.theory.planted import plant
 

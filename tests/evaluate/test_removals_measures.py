@@ -10,7 +10,7 @@ from sklearn.metrics import mean_squared_error, r2_score
 
 from planted_cases import planted_case, planted_output, truthful, with_scores
 from slalom.evaluate.protocol import NotApplicable
-from slalom.evaluate.removals import measure, removals
+from slalom.evaluate.protocols.removals import measure, removals
 
 
 def test_the_planted_slalom_is_perfect_and_its_baseline_is_not():

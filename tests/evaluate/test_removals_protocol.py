@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import slalom
-from slalom.evaluate.removals import removals
+from slalom.evaluate.protocols.removals import removals
 from slalom.models.ask import Ask
 from slalom.theory.planted import planted_function
 

@@ -18,7 +18,7 @@ from slalom.errors import InputError
 from slalom.evaluate import load, names
 from slalom.evaluate.protocol import make_case
 from slalom.evaluate.run import evaluate
-from slalom.evaluate.variants import every_method, every_protocol, method, methods, protocols
+from slalom.evaluate.specs import every_method, every_protocol, method, methods, protocols
 from slalom.theory.planted import planted_function
 
 WORDS = [f"w{i}" for i in range(24)]

@@ -11,9 +11,9 @@ import torch
 
 import slalom
 from planted_cases import TEXT, planted_case
-from slalom.data.document import Document
+from slalom.data.dataset import Document
 from slalom.evaluate.protocol import Case, NotApplicable, make_case
-from slalom.evaluate.sanity import layers, measure, sanity
+from slalom.evaluate.protocols.sanity import layers, measure, sanity
 from slalom.theory.planted import planted_function
 from zoo import tiny
 

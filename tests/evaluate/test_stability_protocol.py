@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import slalom
 from planted_cases import TEXT, planted_case, truthful
-from slalom.data.document import Document
+from slalom.data.dataset import Document
 from slalom.evaluate.protocol import NotApplicable, make_case
-from slalom.evaluate.stability import measure, seed_likeness, without_words, words_likeness
+from slalom.evaluate.protocols.stability import measure, seed_likeness, without_words, words_likeness
 
 
 def test_a_method_that_gives_back_the_planted_scores_is_perfectly_stable():

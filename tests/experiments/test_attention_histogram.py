@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from slalom.experiments import attention_histogram
-from slalom.experiments.outcome import Row, Settings, select
+from slalom_lab.experiments import attention_histogram
+from slalom_lab.experiments._shared.outcome import Row, Settings, select
 
 
 def test_histogram(tmp_path: Path) -> None:

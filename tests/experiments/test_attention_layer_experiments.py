@@ -11,15 +11,20 @@ import pytest
 import torch
 
 from planted_texts import planted
-from slalom import experiments
-from slalom.experiments import (
+from slalom.theory.gradients import gradient
+from slalom.theory.layer import layer as weights_of
+from slalom.theory.layer import look
+from slalom.theory.lime_limit import least_squares
+from slalom.theory.masking import Masked, masked
+from slalom_lab import experiments
+from slalom_lab.experiments import (
     attention_error,
     attention_explainers,
     attention_gradient,
     attention_heads,
     attention_lime,
 )
-from slalom.experiments.attention_models import (
+from slalom_lab.experiments._shared.attention_models import (
     USUAL,
     OneLayer,
     Recipe,
@@ -29,12 +34,7 @@ from slalom.experiments.attention_models import (
     texts_to_explain,
     untrained,
 )
-from slalom.experiments.outcome import NotRun, Outcome, Row, Settings, distinct, select
-from slalom.theory.gradients import gradient
-from slalom.theory.layer import layer as weights_of
-from slalom.theory.layer import look
-from slalom.theory.lime_limit import least_squares
-from slalom.theory.masking import Masked, masked
+from slalom_lab.experiments._shared.outcome import NotRun, Outcome, Row, Settings, distinct, select
 
 RECIPE = Recipe(60, 2, vocabulary=60, rate=1e-2, batch=16, tested=20, width=8, inner=4, heads=2, places=24)
 EXPERIMENTS = (

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from slalom import experiments
 from slalom.cli import app
 from slalom.errors import InputError
-from slalom.experiments.outcome import Row, Settings, mean_row, read_outcome
-from slalom.experiments.report import table, write_report
-from slalom.experiments.runner import Report, read_reports, reproduce
+from slalom_lab import experiments
+from slalom_lab.experiments._shared.outcome import Row, Settings, mean_row, read_outcome
+from slalom_lab.experiments._shared.report import table, write_report
+from slalom_lab.experiments._shared.runner import Report, read_reports, reproduce
 
 NAMES = experiments.names()
 
@@ -75,7 +75,7 @@ def test_a_new_file_is_a_new_experiment() -> None:
 
 def test_listing_loads_no_model_library() -> None:
     code = (
-        "import sys; from slalom import experiments; experiments.experiments(); "
+        "import sys; from slalom_lab import experiments; experiments.experiments(); "
         "print([name for name in ('torch', 'transformers', 'sklearn', 'matplotlib') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

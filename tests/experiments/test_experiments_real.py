@@ -11,14 +11,12 @@ import pandas
 import pytest
 
 from planted_texts import BAD, GOOD, planted
-from slalom import Explainer, experiments
-from slalom.experiments import (
+from slalom import Explainer
+from slalom_lab import experiments
+from slalom_lab.experiments import (
     fig5_scatter,
     fig10_human_map,
     fig11_review,
-    real,
-    reviews,
-    smollm,
     table2a_naive_bayes,
     table2b_human_attention,
     table2c_deletion,
@@ -28,7 +26,8 @@ from slalom.experiments import (
     table12_samples,
     table13_larger,
 )
-from slalom.experiments.outcome import NotRun, Outcome, Row, Settings, select
+from slalom_lab.experiments._shared import real, reviews, smollm
+from slalom_lab.experiments._shared.outcome import NotRun, Outcome, Row, Settings, select
 
 
 def _reviews(folder: Path) -> None:

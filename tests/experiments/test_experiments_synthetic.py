@@ -9,18 +9,13 @@ import numpy as np
 import pytest
 
 from rounding import same_answers
-from slalom import experiments
-from slalom.experiments import (
-    fig3_repeats,
-    fig6_shap_repeats,
-    fig9_ana,
-    recovery,
-    solvers,
-    table6_surrogates,
-)
-from slalom.experiments.linear_models import MLP, fully_connected, truth
-from slalom.experiments.outcome import Outcome, Row, Settings, all_of, decide, distinct, select
-from slalom.experiments.synthetic import (
+from slalom.surrogate import Slalom
+from slalom_lab import experiments
+from slalom_lab.experiments import fig3_repeats, fig6_shap_repeats, fig9_ana, recovery, table6_surrogates
+from slalom_lab.experiments._shared import solvers
+from slalom_lab.experiments._shared.linear_models import MLP, fully_connected, truth
+from slalom_lab.experiments._shared.outcome import Outcome, Row, Settings, all_of, decide, distinct, select
+from slalom_lab.experiments._shared.synthetic import (
     WEIGHTS,
     WORDS,
     ask,
@@ -33,8 +28,7 @@ from slalom.experiments.synthetic import (
     slalom_sequences,
     trained,
 )
-from slalom.surrogate import Slalom
-from slalom.training import Network
+from slalom_lab.training import Network
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from slalom.api import Explainer
 from slalom.data import Document
 from slalom.errors import InputError, MissingExtraError
 from slalom.explainers import load, methods, names, options
-from slalom.models.label_counts import label_counts
+from slalom.label_counts import label_counts
 from slalom.view.sentences import verdict
 from zoo import tiny, tokenized
 

@@ -18,7 +18,7 @@ from fuzz.fuzz import survives, text, value
 from serving import HANGS, Slow, served, tiny_model
 from slalom.explanation import Explanation
 from slalom.web import Limits, create_app
-from slalom.web.options import ranges, served_methods
+from slalom.web.schemas import ranges, served_methods
 
 TOKEN = "a-long-secret"
 BODY = 100_000

@@ -15,7 +15,7 @@ from transformers import pipeline
 from slalom.errors import InputError, ModelError, SlalomWarning
 from slalom.models import Model, open_model
 from slalom.models.target import probabilities
-from slalom.models.texts import split_words
+from slalom.models.text.texts import split_words
 from slalom.perturb import Perturbations, from_rows, join, whole
 from slalom.tokens import Tokens
 from zoo import (

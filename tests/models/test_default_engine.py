@@ -16,8 +16,8 @@ from torch import nn
 from slalom import Explainer
 from slalom.errors import ModelError
 from slalom.models import open_model
-from slalom.models.engines import lean
-from slalom.models.inference import Forward
+from slalom.models.torch.engines import lean
+from slalom.models.torch.forward import Forward
 from slalom.perturb import Perturbations, from_rows
 from zoo import KINDS, TEXT, tiny
 

@@ -11,9 +11,9 @@ from transformers import ByT5Tokenizer, CanineTokenizer
 
 import zoo
 from slalom.errors import InputError, ModelError, SlalomWarning
-from slalom.models.encode import encode, tokenizer_limit
-from slalom.models.frame import assemble
-from slalom.models.readable import align
+from slalom.models.text.encode import encode, tokenizer_limit
+from slalom.models.text.template import assemble
+from slalom.models.text.token_strings import align
 from slalom.perturb import whole
 from slalom.tokens import Tokens
 

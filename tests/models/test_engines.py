@@ -19,8 +19,8 @@ from torch import nn
 from slalom import Explainer
 from slalom.errors import InputError, MissingExtraError, ModelError
 from slalom.models import open_model
-from slalom.models.engines import ENGINES, KINDS, hardware
-from slalom.models.engines.hardware import amx_is_broken, int8_saturates
+from slalom.models.torch.engines import ENGINES, KINDS, graph
+from slalom.models.torch.engines.graph import amx_is_broken, int8_saturates
 from slalom.perturb import Perturbations, from_rows
 from zoo import TEXT, tiny, tokenizer
 
@@ -113,8 +113,8 @@ def test_int8_keeps_to_its_tolerance_where_products_saturate() -> None:
 def test_which_processors_need_smaller_weights(
     machine: str, flags: str, limit: str, saturates: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hardware.platform, "machine", lambda: machine)
-    monkeypatch.setattr(hardware.Path, "read_text", lambda _: f"flags\t\t: {flags}\n")
+    monkeypatch.setattr(graph.platform, "machine", lambda: machine)
+    monkeypatch.setattr(graph.Path, "read_text", lambda _: f"flags\t\t: {flags}\n")
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     assert int8_saturates() is saturates
 
@@ -274,7 +274,7 @@ def test_wrong_choices_are_refused() -> None:
 
 def test_every_engine_has_a_file_and_a_tolerance() -> None:
     assert set(KINDS) == set(ENGINES) - {"eager"}
-    assert all(find_spec(f"slalom.models.engines.{kind.file}") for kind in KINDS.values())
+    assert all(find_spec(f"slalom.models.torch.engines.{kind.file}") for kind in KINDS.values())
     assert all(0 < kind.tolerance < 0.5 for kind in KINDS.values())
 
 

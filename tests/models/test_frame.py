@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slalom.errors import InputError, ModelError
-from slalom.models.batches import OutOfMemory, Pace, answer, groups
-from slalom.models.frame import Frame, assemble
+from slalom.models.text.template import Frame, assemble
+from slalom.models.torch.batches import OutOfMemory, Pace, answer, groups
 from slalom.perturb import Perturbations, from_rows
 from slalom.tokens import Tokens
 

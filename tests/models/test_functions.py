@@ -13,7 +13,7 @@ import zoo
 from slalom.errors import InputError, ModelError
 from slalom.models import Model, open_model
 from slalom.models.ask import Ask
-from slalom.models.reading import CLIP
+from slalom.models.outputs import CLIP
 from slalom.models.target import probabilities
 from slalom.perturb import from_keep, from_rows, whole
 

@@ -12,9 +12,9 @@ from torch import nn
 from slalom import Explainer
 from slalom.errors import ModelError
 from slalom.models import open_model
-from slalom.models.engines import lean
-from slalom.models.engines.lean import make
-from slalom.models.inference import Forward
+from slalom.models.torch.engines import lean
+from slalom.models.torch.engines.lean import make
+from slalom.models.torch.forward import Forward
 from slalom.perturb import from_rows
 from zoo import ENCODERS, KINDS, TEXT, tiny
 

@@ -15,9 +15,9 @@ from transformers import BertForMaskedLM, BertModel
 import zoo
 from slalom.errors import InputError, ModelError
 from slalom.models import open_model
-from slalom.models.batches import BATCH_TOKENS, MOST_TOKENS
-from slalom.models.hf import ModuleModel, _most_tokens
-from slalom.models.limits import position_limit
+from slalom.models.torch.batches import BATCH_TOKENS, MOST_TOKENS
+from slalom.models.torch.forward import position_limit
+from slalom.models.torch.module import ModuleModel, _most_tokens
 from slalom.perturb import from_rows, whole
 
 TEXT = zoo.TEXT

@@ -18,10 +18,9 @@ import slalom.models
 import zoo
 from slalom.errors import InputError, ModelError
 from slalom.models import Model, bundled, open_model
-from slalom.models.load import load_config, load_tokenizer, reason
-from slalom.models.mamba import MambaForSequenceClassification
+from slalom.models.torch.load import MambaForSequenceClassification, load_config, load_tokenizer, reason
 from slalom.perturb import whole
-from slalom.training.networks import open_pretrained
+from slalom_lab.training.networks import open_pretrained
 
 
 @pytest.fixture

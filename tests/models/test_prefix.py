@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from slalom.models import prefix
-from slalom.models.hf import ModuleModel
-from slalom.models.inference import Forward
-from slalom.models.prefix import SharedPrefix, plan
+from slalom.models.torch import prefix
+from slalom.models.torch.forward import Forward
+from slalom.models.torch.module import ModuleModel
+from slalom.models.torch.prefix import SharedPrefix, plan
 from slalom.perturb import Perturbations, from_rows
 from zoo import tiny
 

@@ -16,9 +16,9 @@ from slalom.errors import ModelError
 from slalom.explanation import Cost
 from slalom.models import Model, open_model
 from slalom.models.ask import BACKWARD, Ask
-from slalom.models.frame import assemble, per_entry
-from slalom.models.inference import Forward
-from slalom.models.together import together
+from slalom.models.shared_batches import together
+from slalom.models.text.template import assemble, per_entry
+from slalom.models.torch.forward import Forward
 from slalom.perturb import Perturbations, from_rows, join, whole
 from slalom.theory.planted import plant
 from slalom.tokens import FloatArray, IntArray, Tokens

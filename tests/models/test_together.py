@@ -17,7 +17,7 @@ from slalom import Explainer
 from slalom.errors import ModelError
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model
-from slalom.models.together import together
+from slalom.models.shared_batches import together
 from slalom.perturb import Perturbations, from_rows, whole
 from slalom.theory.planted import plant
 from slalom.tokens import FloatArray, Tokens

@@ -14,7 +14,7 @@ from slalom.api import Explainer
 from slalom.errors import ModelError
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
-from slalom.models.whitebox import attentions, inside, owners
+from slalom.models.torch.whitebox import attentions, inside, owners
 from zoo import KINDS, TEXT, tiny, tokenizer
 
 

@@ -8,7 +8,7 @@ from tokenizers.normalizers import Replace
 
 from slalom.errors import InputError, ModelError
 from slalom.models import bundled
-from slalom.models.load import load
+from slalom.models.torch.load import load
 from slalom.theory.attention_layer import word_tokenizer
 from slalom.theory.planted import plant
 from slalom.theory.stacks import KINDS, Kind, drift, frame, random_stack, repeats

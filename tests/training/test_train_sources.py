@@ -13,8 +13,8 @@ import pytest
 from planted_texts import planted
 from slalom.data import Document
 from slalom.errors import InputError
-from slalom.training import Network, Settings, cached, default_cache, fingerprint, train
-from slalom.training.texts import from_source
+from slalom_lab.training import Network, Settings, cached, default_cache, fingerprint, train
+from slalom_lab.training.texts import from_source
 
 QUICK = Settings(model=Network("distilbert", 1, 16, vocabulary=100), epochs=0.3, length=16)
 

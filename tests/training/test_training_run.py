@@ -24,8 +24,8 @@ from rounding import ANSWERS
 from slalom import Explainer
 from slalom.data import Document
 from slalom.errors import InputError, ModelError, SlalomWarning
-from slalom.training import ARCHITECTURES, Network, Settings, train
-from slalom.training.settings import Architecture
+from slalom_lab.training import ARCHITECTURES, Network, Settings, train
+from slalom_lab.training.settings import Architecture
 from zoo import SENTENCES
 
 TINY = Settings(
@@ -103,7 +103,7 @@ def test_the_vocabulary_is_the_same_in_every_process():
     code = f"""
         import hashlib
         from slalom.data import Document
-        from slalom.training.vocabulary import train_tokenizer
+        from slalom_lab.training.vocabulary import train_tokenizer
         for kind in ("bert", "gpt2"):
             made = train_tokenizer([Document(text) for text in {SENTENCES!r}], kind, 300, 32)
             print(hashlib.sha256(made.backend_tokenizer.to_str().encode()).hexdigest())
@@ -122,7 +122,7 @@ def test_the_vocabulary_is_the_same_in_every_process():
 
 
 def test_texts_for_mamba_are_closed_by_an_end_token():
-    from slalom.training.vocabulary import train_tokenizer
+    from slalom_lab.training.vocabulary import train_tokenizer
 
     documents = [Document(text) for text in SENTENCES]
     mamba, gpt2 = (train_tokenizer(documents, kind, 300, 32) for kind in ("mamba", "gpt2"))
@@ -287,7 +287,7 @@ def test_a_killed_run_leaves_nothing(tmp_path: Path, how: signal.Signals):
         import sys
         sys.path.insert(0, {str(Path(__file__).parents[1])!r})
         from planted_texts import planted
-        from slalom.training import Network, Settings, train
+        from slalom_lab.training import Network, Settings, train
         settings = Settings(model=Network("distilbert", 1, 32, vocabulary=200), epochs=10_000)
         report = lambda step, steps: print(step, flush=True)
         train(settings, {str(tmp_path / "out" / "m")!r}, documents=planted(100), progress=report)

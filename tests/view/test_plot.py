@@ -19,7 +19,7 @@ import slalom
 from handmade import attention_like, one_sign, single_score, slalom_explanation, tokens_of
 from slalom.compare import correlations
 from slalom.errors import InputError, MissingExtraError
-from slalom.evaluate.deletion import curve
+from slalom.evaluate.protocols.deletion import curve
 from slalom.models.ask import Ask
 from slalom.theory.planted import plant
 from slalom.view import plot

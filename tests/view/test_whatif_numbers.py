@@ -26,7 +26,10 @@ def asked(explanation: Explanation, every: int, call: str, counts: list[list[int
     if node is None:
         pytest.skip("no node here to run the page's script with")
     found = data.contents(explanation, [run for run in runs(explanation.tokens) if run.positions][::every])
-    scripts = [(files("slalom.view") / f"page_{name}.js").read_text() for name in ("numbers", "whatif")]
+    scripts = [
+        files("slalom.view").joinpath("assets", f"page_{name}.js").read_text()
+        for name in ("numbers", "whatif")
+    ]
     source = "\n".join(
         [
             *scripts,

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from serving import HANGS
 from slalom.cli import app
-from slalom.web.shelf import Shelf
+from slalom.web.registry import Shelf
 
 
 @contextmanager

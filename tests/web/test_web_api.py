@@ -15,12 +15,12 @@ from rounding import same_answers, same_scores
 from serving import HANGS, Slow, client, tiny_model
 from slalom import Explainer, Explanation
 from slalom.errors import InputError, ModelError
-from slalom.models.hf import ModuleModel
 from slalom.models.target import probabilities
+from slalom.models.torch.module import ModuleModel
 from slalom.perturb import from_rows
-from slalom.web import create_app, tasks, watch
+from slalom.web import cancellation, create_app, tasks
+from slalom.web.cancellation import Watch, Watched
 from slalom.web.schemas import ExplainRequest
-from slalom.web.watch import Watch, Watched
 from zoo import TEXT, tiny
 
 PAIR = ("the food was great", "the service was awful")
@@ -98,7 +98,7 @@ class Stepwise(Slow):
 
 
 def test_progress_is_told_while_queries_are_asked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(watch, "CHUNK", 300)
+    monkeypatch.setattr(cancellation, "CHUNK", 300)
     slow = Stepwise()
     with client({"slow": slow.model()}) as http:
         headers = {"accept": "application/x-ndjson"}
@@ -343,7 +343,7 @@ def test_answers_do_not_depend_on_the_chunks(models: dict[str, Any], monkeypatch
     whole = model.logits(tokens, queries)
     watcher = Watch(60)
     chunked = Watched(model, watcher, threading.Lock())
-    monkeypatch.setattr(watch, "CHUNK", 90)
+    monkeypatch.setattr(cancellation, "CHUNK", 90)
     asked: list[int] = []
     monkeypatch.setattr(watcher, "report", asked.append)
     same_answers(chunked.logits(tokens, queries), whole)

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from serving import HANGS, Slow, dial, post, rest, running, served, until
-from slalom.web import Limits, connections, create_app, guard
+from slalom.web import Limits, connections, create_app, middleware
 from slalom.web.server import HEADER_BYTES
 
 WORDS = "one two three four five six seven eight nine ten"
@@ -51,7 +51,7 @@ def test_a_head_that_comes_in_drops_is_let_go(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(guard, "BODY_SECONDS", 0.3)
+    monkeypatch.setattr(middleware, "BODY_SECONDS", 0.3)
     with served(create_app({"fast": Slow().model()})) as address:
         answer = rest(dial(address, post("/api/explain", {"text": WORDS})[:-1]))
     assert answer.startswith(b"HTTP/1.1 408 ")

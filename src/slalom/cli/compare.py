@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slalom.cli import arguments
 from slalom.cli import options as o
-from slalom.cli import parsed
-from slalom.cli.given import read_given, text_source
-from slalom.cli.output import check_json, check_paths
+from slalom.cli.arguments import check_json, check_paths, read_given, text_source
 from slalom.cli.run import guarded, progress, say, still_libraries
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def compare(
     check_json(json, False, html)
     if side is not None and pair is None:
         raise typer.BadParameter("--side needs a second text: --pair TEXT2")
-    chosen = parsed.names(methods)
+    chosen = arguments.names(methods)
     source = text_source(text, file)
     with guarded(quiet):
         check_paths(html)
@@ -85,14 +84,14 @@ def compare(
             for name in chosen or ():
                 load(name)  # a wrong name need not wait for the model to load
             comparison = run(
-                parsed.explainer(model, device, engine, engine_tolerance),
+                arguments.explainer(model, device, engine, engine_tolerance),
                 given if pair is None else (given, pair),
                 chosen,
                 data=data,
                 target=target,
-                budget=parsed.queries(budget),
+                budget=arguments.queries(budget),
                 seed=seed,
-                granularity=parsed.granularity(words),
+                granularity=arguments.granularity(words),
                 explain=side.value if side else "both",
                 progress=report,
             )

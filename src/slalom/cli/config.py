@@ -13,8 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from slalom.cli.renamed import RENAMED, today
-from slalom.cli.run import say
+from slalom.cli.run import RENAMED, say, today
 
 NAME = "slalom.toml"
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slalom.cli import arguments
 from slalom.cli import options as o
-from slalom.cli import parsed
 from slalom.cli.run import guarded, say, still_libraries, watched
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def evaluate(
     """
     with guarded(quiet):
         still_libraries()
-        chosen, judges = parsed.names(methods), parsed.names(protocols)
+        chosen, judges = arguments.names(methods), arguments.names(protocols)
         _check_early(chosen, judges, figures)
         found = _read(data, split, ("test", "validation"), data_dir, documents, seed, text)
         labelled = None
@@ -127,13 +127,13 @@ def evaluate(
             from slalom.evaluate.run import evaluate as run
 
             results = run(
-                parsed.explainer(model, device, engine, engine_tolerance),
+                arguments.explainer(model, device, engine, engine_tolerance),
                 found,
                 chosen,
                 judges,
                 out,
                 target=target,
-                budget=parsed.queries(budget),
+                budget=arguments.queries(budget),
                 seed=seed,
                 cut=cut,
                 corpus=labelled,
@@ -147,7 +147,7 @@ def evaluate(
 
 def _check_early(methods: list[str] | None, protocols: list[str] | None, figures: bool) -> None:
     """A wrong name or a missing package need not wait for the model to load."""
-    from slalom.evaluate import variants
+    from slalom.evaluate import specs
     from slalom.evaluate.figures import check_matplotlib
     from slalom.evaluate.results import check_pyarrow
 
@@ -155,9 +155,9 @@ def _check_early(methods: list[str] | None, protocols: list[str] | None, figures
     if figures:
         check_matplotlib()
     if methods is not None:
-        variants.methods(methods)
+        specs.methods(methods)
     if protocols is not None:
-        variants.protocols(protocols)
+        specs.protocols(protocols)
 
 
 def _read(

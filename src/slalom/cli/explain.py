@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from slalom.cli import arguments
 from slalom.cli import options as o
-from slalom.cli import parsed
-from slalom.cli.given import read_given, text_source
-from slalom.cli.output import check_json, check_paths, deliver
+from slalom.cli.arguments import check_json, check_paths, deliver, read_given, text_source
 from slalom.cli.run import guarded, progress, still_libraries
 
 
@@ -46,10 +45,10 @@ def explain(
         slalom explain --words --json < review.txt
     """
     check_json(json, every_token, html, save)
-    granularity = parsed.granularity(words, types)
+    granularity = arguments.granularity(words, types)
     if side is not None and pair is None:
         raise typer.BadParameter("--side needs a second text: --pair TEXT2")
-    method_options = parsed.method_options(option, effort)
+    method_options = arguments.method_options(option, effort)
     source = text_source(text, file)
     with guarded(quiet):
         check_paths(html, save)
@@ -59,12 +58,12 @@ def explain(
             from slalom.explainers import check_options
 
             check_options(method, method_options)  # a wrong name need not wait for the model to load
-            explainer = parsed.explainer(model, device, engine, engine_tolerance)
+            explainer = arguments.explainer(model, device, engine, engine_tolerance)
             explanation = explainer(
                 given if pair is None else (given, pair),
                 target=target,
                 method=method,
-                budget=parsed.queries(budget),
+                budget=arguments.queries(budget),
                 seed=seed,
                 granularity=granularity,
                 every_class=every_class,

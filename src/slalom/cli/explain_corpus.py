@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from slalom.cli import arguments
 from slalom.cli import options as o
-from slalom.cli import parsed
 from slalom.cli.run import guarded, say, status, still_libraries
 
 if TYPE_CHECKING:
@@ -132,9 +132,9 @@ def explain_corpus(
 
         slalom explain-corpus s3://bucket/reviews/ s3://bucket/explained --address auto --workers 64 --resume
     """
-    granularity = parsed.granularity(words, types)
+    granularity = arguments.granularity(words, types)
     given = {"group": group, "max_characters": max_characters, "batch_tokens": batch_tokens}
-    options = parsed.method_options(option, effort)
+    options = arguments.method_options(option, effort)
     with guarded(quiet):
         still_libraries()
         with _progress(quiet) as report:
@@ -154,7 +154,7 @@ def explain_corpus(
                 engine_tolerance=engine_tolerance,
                 target=target,
                 method=method,
-                budget=parsed.queries(budget),
+                budget=arguments.queries(budget),
                 seed=seed,
                 granularity=granularity,
                 options=options,

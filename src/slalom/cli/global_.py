@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from slalom.cli import options as o
-from slalom.cli.output import check_paths
+from slalom.cli.arguments import check_paths
 from slalom.cli.run import guarded, progress, say, still_libraries
 from slalom.cli.summarize import Csv, Top, check_files, deliver_report
 
@@ -82,8 +82,8 @@ def global_(
         still_libraries()
         with progress(quiet) as report:
             from slalom.api import Explainer
-            from slalom.corpus.global_fit import fit_global
-            from slalom.corpus.global_report import report as view
+            from slalom.audit.global_slalom import fit_global
+            from slalom.audit.report import global_report as view
 
             texts = _texts(source, text, split, limit)
             fitted = fit_global(

@@ -1,4 +1,7 @@
-"""What every command shares: errors as one line, warnings as one line, progress that keeps out of the way."""
+"""What every command shares: errors as one line, warnings as one line, progress that keeps out of the way.
+
+Options that have another name now: the old one is still taken, and told.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from slalom.errors import SlalomError, SlalomWarning
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 INTERRUPTED = 130
 """The shell's own code for Ctrl-C."""
@@ -113,3 +117,20 @@ def _show_warning(
         print(
             warnings.formatwarning(message, category, filename, lineno, line), end="", file=file or sys.stderr
         )
+
+
+RENAMED = {
+    "evaluate": {"--documents": "--limit", "--corpus-documents": "--corpus-limit"},
+    "bench": {"--documents": "--limit", "--slow-documents": "--slow-limit", "--samples": "--budget"},
+    "global": {"--queries": "--budget"},
+}
+"""By command: one name for one thing in all of them."""
+
+
+def today(arg: str, renamed: dict[str, str]) -> str:
+    """An argument of the command line by the name that its option has now."""
+    name, equals, value = arg.partition("=")
+    if name not in renamed:
+        return arg
+    say(f"warning: {name} is called {renamed[name]} now")
+    return f"{renamed[name]}{equals}{value}"

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from slalom.cli import options as o
-from slalom.cli.output import check_json, check_paths, deliver
+from slalom.cli.arguments import check_json, check_paths, deliver
 from slalom.cli.run import guarded
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from slalom.cli import options as o
-from slalom.cli.output import check_paths
+from slalom.cli.arguments import check_paths
 from slalom.cli.run import guarded, say
 
 if TYPE_CHECKING:
-    from slalom.corpus.summary_table import Report
+    from slalom.view.tables import Report
 
 
 class ByName(StrEnum):
@@ -56,13 +56,18 @@ def summarize(
     check_files(html, csv)
     with guarded(quiet):
         check_paths(html, csv)
-        from slalom.corpus.summary import summarize as run
-        from slalom.corpus.summary import to_record
-        from slalom.corpus.summary_report import report
+        from slalom.audit.report import summary_report
+        from slalom.audit.summary import summarize as run
+        from slalom.audit.summary import to_record
 
         summary = run(output, by=by.value, min_count=min_count, top=top)
         deliver_report(
-            report(summary), to_record(summary) if json else None, top=top, html=html, csv=csv, quiet=quiet
+            summary_report(summary),
+            to_record(summary) if json else None,
+            top=top,
+            html=html,
+            csv=csv,
+            quiet=quiet,
         )
 
 
@@ -86,17 +91,17 @@ def deliver_report(
     from slalom.files import to_json, write_text
 
     if html is not None:
-        from slalom.corpus.summary_html import render
+        from slalom.view.tables_view import render
 
         write_text(html, render(report))
     if csv is not None:
-        from slalom.corpus.summary_table import to_csv
+        from slalom.view.tables import to_csv
 
         write_text(csv, to_csv(report.tables))
     if document is not None:
         typer.echo(to_json(document))
     else:
-        from slalom.corpus.summary_view import show
+        from slalom.view.tables_view import show
 
         show(report, top)
     for path in (html, csv):

@@ -24,7 +24,7 @@ def model_source(model: str | None) -> str | None:
 def model_identity(model: str | None) -> dict[str, Any]:
     """What tells a model from others: the hash of its files, or its name and commit on the hub."""
     from slalom.models import bundled
-    from slalom.models.load import resolve
+    from slalom.models.torch.load import resolve
 
     source = model_source(model)
     where = bundled() if source is None else Path(resolve(source))
@@ -43,7 +43,7 @@ def _hash(folder: Path) -> str:
 
 
 def _commit(name: str) -> str | None:
-    from slalom.models.load import load_config, reason
+    from slalom.models.torch.load import load_config, reason
 
     try:
         return load_config(name)._commit_hash

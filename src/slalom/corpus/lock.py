@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from slalom.corpus.files import failed, local
 from slalom.corpus.store import Store
 from slalom.errors import InputError
+from slalom.files import failed, local
 
 LOCK = "_lock.json"
 BEAT, STALE = 10.0, 60.0

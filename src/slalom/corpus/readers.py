@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from slalom.corpus.files import failed
 from slalom.corpus.schema import arrow
 from slalom.data.tables import Bad, Row
 from slalom.errors import InputError
+from slalom.files import failed
 
 KINDS = {
     ".parquet": "parquet",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from slalom.corpus import schema
-from slalom.corpus.documents import Document
+from slalom.corpus.schema import Document
 from slalom.errors import SlalomError
 from slalom.explanation import Explanation
 

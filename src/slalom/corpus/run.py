@@ -10,15 +10,15 @@ from importlib.metadata import version
 from typing import Any, Literal
 
 from slalom.corpus import schema
-from slalom.corpus.documents import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, Group, groups, limited
 from slalom.corpus.identity import model_identity, model_source
 from slalom.corpus.lock import locked
+from slalom.corpus.schema import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, Group, groups, limited
 from slalom.corpus.source import Columns, open_source
 from slalom.corpus.store import MANIFEST, SUCCESS, Part, Store, canonical, part_number
 from slalom.corpus.work import Job, Worker
 from slalom.errors import InputError
-from slalom.models.batches import BATCH_TOKENS
-from slalom.models.engines import EngineName
+from slalom.models.torch.batches import BATCH_TOKENS
+from slalom.models.torch.engines import EngineName
 
 Progress = Callable[["Totals"], None]
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from slalom.corpus.documents import MAX_CHARACTERS, Document, document
-from slalom.corpus.files import failed, filesystem
 from slalom.corpus.readers import KINDS, File, check_columns, checksum, header, kind_of, rows
+from slalom.corpus.schema import MAX_CHARACTERS, Document, document
 from slalom.data.public import known
 from slalom.data.rows import TEXTS
 from slalom.data.tables import Bad, Row
 from slalom.errors import InputError
+from slalom.files import failed, filesystem
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _CHECKSUMS = ("md5Hash", "ETag", "etag", "checksum")
@@ -160,7 +160,7 @@ def _alike(files: list[File], given: str) -> list[File]:
 
 
 def _data_set(given: str, columns: Columns) -> tuple[Columns, Identity, Callable[[], Named]]:
-    from slalom.data.hub import from_hub
+    from slalom.data.public import from_hub
 
     one = known(given)
     if one is not None and one.hub is None:

@@ -20,9 +20,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from slalom.corpus import schema
-from slalom.corpus.files import address, failed, filesystem, put
 from slalom.errors import InputError
-from slalom.files import from_json, to_json
+from slalom.files import address, failed, filesystem, from_json, put, to_json
 
 if TYPE_CHECKING:
     import pyarrow

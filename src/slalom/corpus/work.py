@@ -1,21 +1,75 @@
-"""Explaining one group: what a worker does, on its own or as one of many."""
+"""Explaining one group: what a worker does, on its own or as one of many.
+
+Groups whose worker died: a document that ends its worker every time must not hold up all others.
+
+Before a group is explained, a note says so. A group that was begun three times and never finished is
+explained document by document, with a note of each; a document whose worker died twice over it becomes an
+error.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from slalom.api import Explainer
-from slalom.corpus.attempts import Attempts
-from slalom.corpus.documents import Document, Group
 from slalom.corpus.rows import Outcome, documents_table, tokens_table
+from slalom.corpus.schema import Document, Group
 from slalom.corpus.store import Part, Store
-from slalom.errors import InputError, SlalomError
-from slalom.files import decode
-from slalom.models.memory import give_back
-from slalom.models.texts import check_text
+from slalom.errors import InputError, ModelError, SlalomError
+from slalom.files import decode, put, to_json
+from slalom.models.text.texts import check_text
+from slalom.models.torch.batches import give_back
+
+_TOGETHER = 3
+"""Attempts at the whole group."""
+_ALONE = 2
+"""Attempts at one document of a group that failed as a whole."""
+
+
+class Attempts:
+    """The note about one group."""
+
+    def __init__(self, store: Store, group: Group):
+        self._store, self._name = store, f".attempts-{group.number:06d}.json"
+        try:
+            self._note: dict[str, Any] = store.read_json(self._name) or {}
+        except InputError:  # half a note: its writer died
+            self._note = {}
+        self._note |= {"host": socket.gethostname(), "pid": os.getpid()}
+        self._note["begun"] = int(self._note.get("begun", 0)) + 1
+        self._deaths: dict[str, int] = self._note.setdefault("documents", {})
+        self._write()
+
+    @property
+    def careful(self) -> bool:
+        """Whether the group is to be explained document by document."""
+        return self._note["begun"] > _TOGETHER
+
+    def guarded(self, place: int, text: str | Exception, explain: Callable[[str], Outcome]) -> Outcome:
+        """Explain one document, unless it has ended its worker before."""
+        if isinstance(text, Exception):
+            return text
+        deaths = self._deaths.get(str(place), 0)
+        if deaths >= _ALONE:
+            return ModelError(f"the worker died {deaths} times while it explained this document")
+        self._deaths[str(place)] = deaths + 1
+        self._write()
+        outcome = explain(text)
+        self._deaths[str(place)] = deaths
+        return outcome
+
+    def forget(self) -> None:
+        """The group is finished."""
+        self._store.remove(self._name)
+
+    def _write(self) -> None:
+        put(self._store.fs, self._store.path(self._name), to_json(self._note).encode())
+
 
 PROBE = "a good film"
 """Settings that cannot explain this cannot explain anything: then the run ends instead of the documents."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from slalom.data.dataset import Dataset, draw
-from slalom.data.document import Document
+from slalom.data.dataset import Dataset, Document, draw
 from slalom.data.read import locate, read, splits
 
 __all__ = ["Dataset", "Document", "draw", "locate", "read", "splits"]

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from slalom.data import hub, original
-from slalom.data.dataset import Dataset, draw
-from slalom.data.document import Document
+from slalom.data import original, public
+from slalom.data.dataset import Dataset, Document, draw
 from slalom.data.public import KNOWN, Known, known
 from slalom.data.rows import Columns, Labels, TextColumn, choose_columns, document, find_labels
 from slalom.data.tables import SUFFIXES, Bad, Table, of_rows, open_file
@@ -91,7 +90,7 @@ def _open(source: Source, data_dir: Source | None) -> tuple[Table, Known | None]
         return _open_path(path, one), one
     name = os.fspath(source)
     if one is not None and one.hub is not None:
-        return hub.from_hub(one.hub, one), one
+        return public.from_hub(one.hub, one), one
     if one is not None:
         looked = ", ".join(map(str, _folders(data_dir))) or "no folder was given"
         raise InputError(
@@ -100,7 +99,7 @@ def _open(source: Source, data_dir: Source | None) -> tuple[Table, Known | None]
         )
     looks_like_file = name.startswith((".", "/", "~")) or Path(name).suffix.lower() in SUFFIXES
     if not looks_like_file and _HUB_ID.fullmatch(name):
-        return hub.from_hub(name, None), None
+        return public.from_hub(name, None), None
     raise InputError(
         f"cannot read {name!r}: there is no such file, and no data set of that name is known; give a path, a "
         f"hub id (owner/name), or one of {', '.join(KNOWN)}"
@@ -118,7 +117,7 @@ def _open_path(path: Path, one: Known | None) -> Table:
     files = sorted(path.glob("*.csv"))
     if files and all(original.is_yelp_hat(open_file(file).columns) for file in files):
         return of_rows(path.name, original.yelp_hat(files))
-    return hub.from_folder(path, one)
+    return public.from_folder(path, one)
 
 
 def _splits(table: Table) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from slalom.data.document import Document
+from slalom.data.dataset import Document
 from slalom.data.tables import Bad, Row, Table
 from slalom.errors import InputError
 

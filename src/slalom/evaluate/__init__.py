@@ -1,7 +1,7 @@
-"""Which explanation is faithful: one file is one protocol; its file name is its public name.
+"""Which explanation is faithful: one file of `protocols` is one protocol; its file name is its public name.
 
 Every protocol module has plain functions of an `Ask` (the model and the tokens that were explained) and an
-`Explanation`, and `measure(case, **options)`, which gives its numbers for one `Case`. A module here that
+`Explanation`, and `measure(case, **options)`, which gives its numbers for one `Case`. A module there that
 says which of its numbers are GOOD is a protocol; nothing else registers it.
 """
 
@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from slalom.errors import InputError
+from slalom.evaluate import protocols as _package
 
 if TYPE_CHECKING:
     from slalom.evaluate.protocol import Measure
@@ -42,7 +43,7 @@ class Protocol:
 
 def names() -> tuple[str, ...]:
     """The names of all protocols, sorted."""
-    found = (info.name for info in pkgutil.iter_modules(__path__) if not info.ispkg)
+    found = (info.name for info in pkgutil.iter_modules(_package.__path__) if not info.ispkg)
     return tuple(sorted(name for name in found if not name.startswith("_") and _is_protocol(name)))
 
 
@@ -65,7 +66,7 @@ def options(name: str) -> dict[str, Any]:
 def _module(name: str) -> ModuleType:
     if not _is_protocol(name):
         raise InputError(f"there is no protocol {name!r}; choose one of: {', '.join(names())}")
-    return importlib.import_module(f"{__name__}.{name}")
+    return importlib.import_module(f"{_package.__name__}.{name}")
 
 
 def _describe(name: str) -> Protocol:
@@ -77,7 +78,7 @@ def _describe(name: str) -> Protocol:
 @cache
 def _is_protocol(name: str) -> bool:
     """Whether the source says which numbers are GOOD; it is read, not imported."""
-    spec = importlib.util.find_spec(f"{__name__}.{name}") if name.isidentifier() else None
+    spec = importlib.util.find_spec(f"{_package.__name__}.{name}") if name.isidentifier() else None
     if spec is None or spec.origin is None:
         return False
     for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:

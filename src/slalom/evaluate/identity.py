@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from slalom import evaluate
-from slalom.data.document import Document
-from slalom.evaluate.one import Plan
+from slalom.data.dataset import Document
+from slalom.evaluate.document import Plan
 from slalom.files import to_json
 from slalom.models.protocol import Model
 

@@ -13,11 +13,11 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 
 from slalom.api import Explainer
-from slalom.data.document import Document
+from slalom.data.dataset import Document
 from slalom.errors import InputError, SlalomError
-from slalom.evaluate.one import Plan, Tick, work
+from slalom.evaluate.document import Plan, Tick, work
 from slalom.evaluate.results import Finished
-from slalom.models.memory import give_back
+from slalom.models.torch.batches import give_back
 
 Job = tuple[Document, str, str]
 """A document, its name and its key."""

@@ -11,15 +11,15 @@ import numpy as np
 from slalom import evaluate as package
 from slalom import explainers
 from slalom.api import Explainer, Order
-from slalom.data.document import Document
+from slalom.data.dataset import Document
 from slalom.errors import InputError
-from slalom.evaluate import identity, variants
-from slalom.evaluate.one import Plan
+from slalom.evaluate import identity, specs
+from slalom.evaluate.document import Plan
 from slalom.evaluate.pool import run_all
 from slalom.evaluate.results import Finished, Results, check_pyarrow
+from slalom.evaluate.specs import Variant
 from slalom.evaluate.store import Store
-from slalom.evaluate.variants import Variant
-from slalom.models.label_counts import label_counts
+from slalom.label_counts import label_counts
 from slalom.models.target import choose_target
 
 Progress = Callable[[int, int, str], None]
@@ -117,11 +117,11 @@ def _plan(
     """What is done with every document; refuses what no document could bring about."""
     model, labelled = explainer.model, corpus is not None
     if methods is None:
-        methods = variants.every_method(inside=hasattr(model, "module"), labelled=labelled)
+        methods = specs.every_method(inside=hasattr(model, "module"), labelled=labelled)
     if protocols is None:
         rationales = any(document.maps for document in documents)
-        protocols = variants.every_protocol(rationales=rationales, labelled=labelled)
-    chosen, judges = variants.methods(methods), variants.protocols(protocols)
+        protocols = specs.every_protocol(rationales=rationales, labelled=labelled)
+    chosen, judges = specs.methods(methods), specs.protocols(protocols)
     for variant in chosen:
         _orderly(variant, call)
     if call["target"] is not None and model.labels:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from slalom.data.document import Document
+from slalom.data.dataset import Document
 from slalom.errors import SlalomWarning
 from slalom.models.protocol import Model, Text
-from slalom.models.texts import join_texts
+from slalom.models.text.texts import join_texts
 from slalom.tokens import Tokens
 
 

@@ -11,7 +11,7 @@ from slalom.tokens import FloatArray
 if TYPE_CHECKING:
     import torch
 
-    from slalom.models.whitebox import Inside
+    from slalom.models.torch.whitebox import Inside
 
 Reading = Literal["grad_x_input", "avg", "l1", "l2"]
 

@@ -44,7 +44,7 @@ def explain(
     layer: Annotated[int, Range(-1000, 999)] = -1,
 ) -> Explanation:
     """One pass through a copy of the model that computes its attention in the open."""
-    from slalom.models.whitebox import attentions, per_token
+    from slalom.models.torch.whitebox import attentions, per_token
 
     queries("attention", budget, 2, least=2)
     weights, owner = attentions(ask, "attention")

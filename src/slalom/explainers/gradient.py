@@ -20,7 +20,7 @@ def explain(
     ask: Ask, target: Target, *, budget: Budget = "auto", seed: int = 0, reading: Reading = "grad_x_input"
 ) -> Explanation:
     """One forward and one backward pass, after one that finds the embedding layer."""
-    from slalom.models.whitebox import inside
+    from slalom.models.torch.whitebox import inside
 
     queries("gradient", budget, 4, least=4)
     captum = extra("captum.attr", "gradient")

@@ -21,7 +21,7 @@ from slalom.models.target import Target
 from slalom.tokens import FloatArray
 
 if TYPE_CHECKING:
-    from slalom.models.whitebox import Inside
+    from slalom.models.torch.whitebox import Inside
 
 NEEDS = "gradients"
 
@@ -53,7 +53,7 @@ def explain(
     baseline: Baseline = "token",
 ) -> Explanation:
     """A forward and a backward pass for each of the steps; `fidelity` holds the relative completeness gap."""
-    from slalom.models.whitebox import inside
+    from slalom.models.torch.whitebox import inside
 
     check("most_steps", most_steps, Annotated[int, Range(steps, _MOST_STEPS)])
     passes = (queries("integrated_gradients", budget, 4 * most_steps, least=2 + _AROUND) - _AROUND) // 2

@@ -1,7 +1,7 @@
 """Naive Bayes: how much more often a token stands in texts of the label than in others.
 
 It explains the data, not the model: w(τ) = log((c⁺ + smoothing) / (c⁻ + smoothing)), with the counts of the
-token in labelled texts of the target and in as many others (`slalom.models.label_counts`). `data` is a list
+token in labelled texts of the target and in as many others (`slalom.label_counts`). `data` is a list
 of (text, label) pairs, or the path of a file with the columns `text` and `label`, or the name of a data set
 (docs/data.md), or what was counted in one of them already.
 """
@@ -18,8 +18,8 @@ from slalom.data import Document, read, splits
 from slalom.errors import InputError
 from slalom.explainers._common import Budget, finish
 from slalom.explanation import Explanation
+from slalom.label_counts import SMOOTHING, LabelCounts, label_counts
 from slalom.models.ask import Ask
-from slalom.models.label_counts import SMOOTHING, LabelCounts, label_counts
 from slalom.models.protocol import Model
 from slalom.models.target import Target
 

@@ -35,7 +35,7 @@ def explain(
     """A forward and a backward pass for each of 50 samples, or as many as the budget allows."""
     import torch
 
-    from slalom.models.whitebox import inside
+    from slalom.models.torch.whitebox import inside
 
     samples = (queries("smoothgrad", budget, 2 * _SAMPLES + _AROUND, least=2 + _AROUND) - _AROUND) // 2
     generator = torch.Generator().manual_seed(seed)

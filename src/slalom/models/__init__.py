@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 from slalom.checks import Range, checked, shown
 from slalom.errors import InputError, ModelError
-from slalom.models.engines import EngineName, check_engine
+from slalom.models.outputs import Output
 from slalom.models.prompt import Prompt, check_answers, check_prompt
 from slalom.models.protocol import Model, Text
-from slalom.models.reading import Output
+from slalom.models.torch.engines import EngineName, check_engine
 
 __all__ = ["Model", "Output", "Text", "open_model"]
 
@@ -117,7 +117,7 @@ def _from_files(
     options: dict[str, Any],
     asking: dict[str, Any] | None,
 ) -> Model:
-    from slalom.models.load import load, resolve
+    from slalom.models.torch.load import load, resolve
 
     if source is None and asking is not None:
         raise InputError("a prompt needs a language model; the bundled model is a classifier: name a model")
@@ -136,7 +136,7 @@ def _from_module(
         from slalom.models.prompted import prompted
 
         return prompted(module, tokenizer, **asking, **options)
-    from slalom.models.hf import ModuleModel
+    from slalom.models.torch.module import ModuleModel
 
     return ModuleModel(module, tokenizer, **options)
 
@@ -159,7 +159,7 @@ def _as_it_is(model: Model, tokenizer: Any, options: dict[str, Any]) -> Model:
 
 def _tokenizer(given: Any) -> Any:
     if isinstance(given, (str, Path)):
-        from slalom.models.load import load_tokenizer
+        from slalom.models.torch.load import load_tokenizer
 
         return load_tokenizer(given)
     if given is not None and not (callable(given) and hasattr(given, "convert_ids_to_tokens")):

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 
 from slalom.errors import InputError
-from slalom.models.inference import evaluating
 from slalom.models.prompt import Prompt
 from slalom.models.prompted import answer_reader
 from slalom.models.prompting import Prompting
 from slalom.models.protocol import Activation, Text
-from slalom.models.texts import Explain
+from slalom.models.text.texts import Explain
+from slalom.models.torch.forward import evaluating
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
 

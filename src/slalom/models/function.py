@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from slalom.errors import ModelError
-from slalom.models.batches import BATCH_TOKENS, Pace, answer
-from slalom.models.encode import encode, tokenizer_limit
-from slalom.models.frame import assemble
+from slalom.models.outputs import Output, Reading, reading, to_array
 from slalom.models.protocol import Activation, Text
-from slalom.models.reading import Output, Reading, reading, to_array
-from slalom.models.texts import Explain
-from slalom.models.words import words, write
+from slalom.models.text.encode import encode, tokenizer_limit
+from slalom.models.text.template import assemble
+from slalom.models.text.texts import Explain
+from slalom.models.text.words import words, write
+from slalom.models.torch.batches import BATCH_TOKENS, Pace, answer
 from slalom.perturb import Perturbations, from_rows
 from slalom.tokens import FloatArray, IntArray, Tokens
 

@@ -17,12 +17,12 @@ from torch import nn
 
 from slalom.errors import InputError
 from slalom.models.answers import AnswerHead
-from slalom.models.encode import tokens_of
-from slalom.models.hf import ModuleModel
 from slalom.models.prompt import Prompt, check_answers
 from slalom.models.prompting import Prompting
 from slalom.models.protocol import Activation, Text
-from slalom.models.texts import Explain, check_text
+from slalom.models.text.encode import tokens_of
+from slalom.models.text.texts import Explain, check_text
+from slalom.models.torch.module import ModuleModel
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, IntArray, Tokens
 

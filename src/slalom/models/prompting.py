@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from slalom.errors import InputError, ModelError
-from slalom.models.cut import Encoded
 from slalom.models.prompt import PLACE, Prompt, check_prompt, continuation, filled, messages_of
+from slalom.models.text.encode import Encoded
 
 _MARK = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands for the text while a chat template is applied; none of them treats it in a special way."""

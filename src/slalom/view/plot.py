@@ -127,7 +127,7 @@ def highlight(explanation: Explanation, *, score: str | None = None, ax: Axes | 
 def curves(
     by_method: Mapping[str, FloatArray], *, step: int = 5, kind: str = "deletion", ax: Axes | None = None
 ) -> Axes:
-    """Curves of `slalom.evaluate.deletion.curve` by method: the probability by the number of tokens kept.
+    """Curves (`evaluate.protocols.deletion.curve`) by method: the probability by the number of tokens kept.
 
     kind: "deletion" where the lowest were kept, "insertion" where the highest were.
     """

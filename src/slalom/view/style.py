@@ -1,4 +1,4 @@
-"""The styles and the script of the HTML views: files beside this one, and what a page may run of them."""
+"""The styles and the script of the HTML views: files in `assets`, and what a page may run of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SCRIPTS = ("page_numbers.js", "page_plane.js", "page_table.js", "page_whatif.js
 
 
 def _read(name: str) -> str:
-    return (files("slalom.view") / name).read_text(encoding="utf-8")
+    return files("slalom.view").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _tight(style: str) -> str:

@@ -14,15 +14,14 @@ from starlette.responses import JSONResponse
 
 from slalom.errors import SlalomError
 from slalom.web import page, routes
-from slalom.web.guard import Guard, problem
-from slalom.web.options import schema
-from slalom.web.problems import answer_to, invalid
+from slalom.web.cancellation import Stopped
+from slalom.web.executor import Closing, Desk
+from slalom.web.middleware import Guard, problem
+from slalom.web.registry import Shelf
 from slalom.web.reports import open_reports
-from slalom.web.routes import State
+from slalom.web.routes import State, answer_to, invalid
+from slalom.web.schemas import schema
 from slalom.web.settings import Limits, Settings
-from slalom.web.shelf import Shelf
-from slalom.web.watch import Stopped
-from slalom.web.work import Closing, Desk
 
 DESCRIPTION = """Explanations of text classifiers: every token gets a value and an importance.
 

@@ -1,4 +1,7 @@
-"""The addresses of the API and of saved reports."""
+"""The addresses of the API and of saved reports.
+
+How errors become answers: a status, and a sentence for whoever asked.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,81 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, Request, Security
+from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 
-from slalom.models.texts import check_text
+from slalom.errors import ModelError, SlalomError
+from slalom.models.text.texts import check_text
 from slalom.web import schemas as s
 from slalom.web import tasks
-from slalom.web.guard import report_key
-from slalom.web.options import offered
+from slalom.web.cancellation import Stopped, Watch
+from slalom.web.executor import TICK, Closing, Desk, Full, Job
+from slalom.web.middleware import CLOSING, problem, report_key, unexpected
 from slalom.web.page import report_policy
-from slalom.web.problems import answer_to
+from slalom.web.registry import Shelf
 from slalom.web.reports import Reports
+from slalom.web.schemas import offered
 from slalom.web.settings import Settings
-from slalom.web.shelf import Shelf
-from slalom.web.watch import Watch
-from slalom.web.work import TICK, Closing, Desk, Job
+from slalom.web.tasks import TooLong
+
+_STOPPED = {
+    "late": (504, "the explanation took longer than this server allows; ask with a smaller budget or text"),
+    "closing": (503, CLOSING),
+    "left": (499, "the client left"),
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a client is told."""
+
+    status: int
+    detail: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def response(self) -> JSONResponse:
+        return problem(self.status, self.detail, **self.headers)
+
+
+def answer_to(error: BaseException) -> Failure:
+    """The answer to a request that ended with this error."""
+    if isinstance(error, Stopped):
+        return Failure(*_STOPPED[error.why])
+    if isinstance(error, Full):
+        return Failure(503, str(error), {"retry_after": "5"})
+    if isinstance(error, TooLong):
+        return Failure(413, str(error))
+    # A model's own failure carries the words of whatever failed in it, which are for the log alone.
+    broken = isinstance(error, ModelError) and error.__cause__ is not None
+    if isinstance(error, SlalomError) and not broken:
+        return Failure(422, str(error))
+    return Failure(500, unexpected(error))
+
+
+def invalid(error: Exception) -> str:
+    """What is wrong with the fields of a request, in one sentence for each of them."""
+    if not isinstance(error, RequestValidationError):
+        return str(error)
+    said: dict[str, list[str]] = {}
+    for entry in error.errors():
+        if entry["type"] == "json_invalid":
+            return f"the request is not JSON: {entry.get('ctx', {}).get('error', entry['msg'])}"
+        where = [str(part) for part in entry["loc"][1:2]]
+        message = str(entry["msg"]).removeprefix("Value error, ")
+        messages = said.setdefault(".".join(where) or "the request", [])
+        if message not in messages:
+            messages.append(message)
+    return "; ".join(f"{name}: {' or '.join(messages)}" for name, messages in said.items())
+
 
 LINES = "application/x-ndjson"
 GRACE = 3.0

@@ -15,10 +15,9 @@ from slalom.models.ask import Ask
 from slalom.models.protocol import Text
 from slalom.models.target import Target, probabilities
 from slalom.perturb import Perturbations, from_rows, whole
-from slalom.web.options import check_options, served_methods
-from slalom.web.schemas import ExplainRequest, PredictRequest
-from slalom.web.shelf import Place
-from slalom.web.watch import Watch, Watched, alone
+from slalom.web.cancellation import Watch, Watched, alone
+from slalom.web.registry import Place
+from slalom.web.schemas import ExplainRequest, PredictRequest, check_options, served_methods
 
 
 class TooLong(SlalomError):  # noqa: N818 - the text's property

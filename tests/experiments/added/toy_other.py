@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from toy_sizes import SIZES
 
-from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, conclude
+from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, conclude
 
 TITLE = "Toy paper, Fig. 2"
 CLAIM = "three is more than two"

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from slalom.experiments import figures
-from slalom.experiments.outcome import Judgement, Outcome, Row, Settings, conclude, mean_row, select
+from slalom_lab.experiments._shared import figures
+from slalom_lab.experiments._shared.outcome import (
+    Judgement,
+    Outcome,
+    Row,
+    Settings,
+    conclude,
+    mean_row,
+    select,
+)
 
 TITLE = "Toy paper, Fig. 10"
 CLAIM = "one and one are two"

@@ -1,0 +1,317 @@
+"""The global view of an explained corpus: which tokens carry value and importance, and its limits."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from slalom.audit.summary_read import Rows, open_output, read
+from slalom.audit.summary_sums import Batch, Moments, Sums, Vocabulary
+from slalom.corpus import schema
+from slalom.errors import InputError
+from slalom.tokens import IntArray
+from slalom.view.tables import Table, order
+
+_FEW = 10
+"""Held-out queries below which an R² is mostly chance."""
+_VARYING = 0.05
+"""Of the output: answers that vary by less leave a surrogate nothing to explain."""
+
+
+def general(reason: str) -> str:
+    """An error without what belongs to one document: quoted text and numbers."""
+    short = re.sub(r"'[^']*'|\"[^\"]*\"", "‘…’", " ".join(reason.split()))
+    return re.sub(r"\d+", "N", short)[:200]
+
+
+def why_bad(single: dict[str, list[Any]], i: int) -> str:
+    """What the numbers of a document say about a bad fit."""
+
+    def number(name: str) -> float:
+        value = single[name][i]
+        return math.nan if value is None else float(value)
+
+    r2, linear, held_out = number("r2"), number("linear_r2"), number("heldout_queries")
+    spread, output = number("constant_rmse"), number("output")
+    reasons = []
+    if linear > r2 + 0.02:
+        reasons.append(f"a linear surrogate fits better ({linear:.2f})")
+    if spread < _VARYING * abs(output):
+        reasons.append(f"the answers hardly vary (by {spread:.2g} around {output:+.2f})")
+    if held_out < _FEW:
+        reasons.append(f"measured on {held_out:.0f} queries only")
+    if not reasons:
+        reasons.append(f"off by {number('rmse'):.2g} where the answers vary by {spread:.2g}")
+    return "; ".join([*reasons, *(note for note in single["notes"][i] or [])])
+
+
+By = Literal["target", "class"]
+
+LEVELS = ((0.9, "good"), (0.7, "fair"), (0.4, "rough"), (-math.inf, "poor"))
+"""The least held-out R² of each verdict, as for one explanation."""
+
+_BATCH = 2048
+_REASONS = 100
+"""Different reasons of errors that are counted one by one."""
+_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A document that the surrogate describes badly."""
+
+    row: int
+    id: str
+    target: str
+    r2: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Documents that could not be explained, by reason."""
+
+    reason: str
+    documents: int
+    example: str
+    """The id of the first of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What an explained corpus says as a whole."""
+
+    source: str
+    by: By
+    min_count: int
+    documents: int
+    explained: int
+    finished: bool
+    """Whether the run that explains the corpus has come to its end."""
+    tables: tuple[Table, ...]
+    levels: dict[str, int]
+    """How many documents the surrogate fits well, and how many it does not, by held-out R²."""
+    median_r2: float
+    """To two digits; NaN where none was measured."""
+    misfits: tuple[Misfit, ...]
+    """The worst first."""
+    failures: tuple[Failure, ...]
+    """The most frequent first."""
+
+
+def summarize(
+    output: str | os.PathLike[str],
+    *,
+    by: By = "target",
+    min_count: int = 5,
+    top: int = 20,
+    batch: int = _BATCH,
+) -> Summary:
+    """Read what `slalom explain-corpus` wrote and sum it up over documents.
+
+    by: a table for each label that was explained, or for each label that the model predicted.
+    min_count: token types in fewer documents of a table are left out. top: how many badly fitted documents to
+    list. Memory grows with the number of token types; `batch` documents are held at a time.
+    """
+    if by not in get_args(By):
+        raise InputError(f"by must be one of {', '.join(get_args(By))}; got {by!r}")
+    if min_count < 1 or top < 1 or batch < 1:
+        raise InputError(f"min_count, top and batch must be at least 1; got {min_count}, {top}, {batch}")
+    where = os.fspath(output)
+    source = open_output(where)
+    seen = _Seen(by, source.names, top)
+    for rows in read(source, batch):
+        seen.add(rows)
+    if seen.explained == 0:
+        raise InputError(_nothing(where, seen))
+    return Summary(
+        source=where,
+        by=by,
+        min_count=min_count,
+        documents=seen.documents,
+        explained=seen.explained,
+        finished=source.finished,
+        tables=seen.tables(min_count),
+        levels=seen.levels,
+        median_r2=seen.median_r2(),
+        misfits=seen.misfits(),
+        failures=seen.failures(),
+    )
+
+
+def _nothing(where: str, seen: _Seen) -> str:
+    if seen.documents == 0:
+        return f"{where!r} holds no documents; let `slalom explain-corpus` run first"
+    reason = next(iter(seen.failures()), None)
+    why = f"; most often: {reason.reason}" if reason else ""
+    return f"none of the {seen.documents} documents in {where!r} was explained{why}"
+
+
+@dataclass(eq=False)
+class _Seen:
+    """What has been read so far."""
+
+    by: By
+    names: tuple[str, ...]
+    top: int
+    documents: int = 0
+    explained: int = 0
+    r2_counts: IntArray = field(default_factory=lambda: np.zeros(2 * _STEPS + 1, np.int64))
+    """Documents by R², from −1 (or less) to 1."""
+    levels: dict[str, int] = field(
+        default_factory=lambda: {name: 0 for _, name in LEVELS} | {"unmeasured": 0}
+    )
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    groups: dict[tuple[str, str], Sums] = field(default_factory=dict)
+    sizes: dict[tuple[str, str], int] = field(default_factory=dict)
+    ranking: str = ""
+    _worst: list[tuple[float, int, Misfit]] = field(default_factory=list)
+    _failed: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, rows: Rows) -> None:
+        status = rows.single["status"]
+        self.documents += len(status)
+        self.explained += len(rows.explained)
+        for i in np.setdiff1d(np.arange(len(status)), rows.explained).tolist():
+            self._fail(rows.single, i)
+        for i in rows.explained.tolist():
+            self._fit(rows.single, i)
+        self._sum(rows)
+
+    def _sum(self, rows: Rows) -> None:
+        if len(rows.explained) == 0:
+            return
+        types = self.vocabulary.numbers(rows.strings)[rows.tokens]
+        keys = [self._key(rows.single, i) for i in rows.explained.tolist()]
+        self.ranking = self.ranking or rows.single["ranking"][rows.explained[0]] or ""
+        codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+        group = np.array([codes[key] for key in keys], np.int64)
+        for key, code in codes.items():
+            own = group[rows.owner] == code
+            sums = self.groups.setdefault(key, Sums(len(self.names), self._signed))
+            sums.add(Batch(rows.owner[own], types[own], rows.scores[own], rows.errors[own]))
+            self.sizes[key] = self.sizes.get(key, 0) + int((group == code).sum())
+
+    @property
+    def _signed(self) -> int:
+        """The score whose sign is watched."""
+        return self.names.index("value") if "value" in self.names else 0
+
+    def _key(self, single: dict[str, list[Any]], i: int) -> tuple[str, str]:
+        target, prediction = single["target"][i] or "", single["prediction"][i] or ""
+        return (target, "") if self.by == "target" else (target, prediction)
+
+    def _fail(self, single: dict[str, list[Any]], i: int) -> None:
+        said = single["error"][i] or f"no scores, with the status {single['status'][i]!r}"
+        reason = general(said)
+        if reason not in self._failed and len(self._failed) >= _REASONS:
+            reason = "other reasons"
+        count, example = self._failed.get(reason, (0, _id(single, i)))
+        self._failed[reason] = (count + 1, example)
+
+    def _fit(self, single: dict[str, list[Any]], i: int) -> None:
+        r2 = single["r2"][i]
+        if r2 is None or math.isnan(r2):
+            self.levels["unmeasured"] += 1
+            return
+        self.levels[next(name for least, name in LEVELS if r2 >= least)] += 1
+        self.r2_counts[round((max(r2, -1.0) + 1.0) * _STEPS)] += 1
+        if len(self._worst) == self.top and -r2 <= self._worst[0][0]:
+            return
+        row = int(single["row"][i])
+        entry = (-r2, -row, Misfit(row, _id(single, i), single["target"][i] or "", r2, why_bad(single, i)))
+        push = heapq.heappush if len(self._worst) < self.top else heapq.heappushpop
+        push(self._worst, entry)
+
+    def median_r2(self) -> float:
+        total = np.cumsum(self.r2_counts)
+        return float(np.searchsorted(total, total[-1] / 2)) / _STEPS - 1.0 if total[-1] else math.nan
+
+    def misfits(self) -> tuple[Misfit, ...]:
+        return tuple(misfit for *_, misfit in sorted(self._worst, key=lambda entry: entry[:2], reverse=True))
+
+    def failures(self) -> tuple[Failure, ...]:
+        found = [Failure(reason, count, example) for reason, (count, example) in self._failed.items()]
+        return tuple(sorted(found, key=lambda failure: -failure.documents))
+
+    def tables(self, min_count: int) -> tuple[Table, ...]:
+        ranking = self.ranking if self.ranking in self.names else self.names[-1]
+        ranking = "share" if "share" in self.names else ranking
+        strings = self.vocabulary.strings
+        return tuple(
+            _table(
+                key,
+                self.sizes[key],
+                self.groups[key].moments(len(strings)),
+                strings,
+                self.names,
+                ranking,
+                min_count,
+            )
+            for key in sorted(self.groups)
+        )
+
+
+def _table(
+    key: tuple[str, str],
+    size: int,
+    found: Moments,
+    strings: tuple[str, ...],
+    names: tuple[str, ...],
+    ranking: str,
+    min_count: int,
+) -> Table:
+    target, prediction = key
+    place = names.index(ranking)
+    shown = np.flatnonzero(found.documents >= min_count)
+    best = order(found.mean[shown, place], found.stderr[shown, place], found.documents[shown])
+    chosen: IntArray = shown[best]
+    rarer = np.minimum(found.positive, found.negative)[chosen]
+    return Table(
+        label=target if prediction in ("", target) else f"{target} (predicted {prediction})",
+        about=f"scores speak for {target!r}" + (f", where {prediction!r} is predicted" if prediction else ""),
+        size=size,
+        ranking=ranking,
+        tokens=tuple(strings[i] for i in chosen),
+        documents=found.documents[chosen],
+        occurrences=found.occurrences[chosen],
+        scores={name: found.mean[chosen, k] for k, name in enumerate(names)},
+        stderr={name: found.stderr[chosen, k] for k, name in enumerate(names)},
+        between={name: found.between[chosen, k] for k, name in enumerate(names)},
+        opposite=rarer / np.maximum(found.documents[chosen], 1),
+        hidden=int(((found.documents > 0) & (found.documents < min_count)).sum()),
+    )
+
+
+def _id(single: dict[str, list[Any]], i: int) -> str:
+    given = single["id"][i]
+    return str(single["row"][i]) if given is None else given
+
+
+def to_record(summary: Summary) -> dict[str, Any]:
+    """The summary in JSON's own types."""
+    from dataclasses import asdict
+
+    from slalom.view.tables import to_record as table_record
+
+    return {
+        "format": "slalom-summary",
+        "version": 1,
+        "schema_version": schema.VERSION,
+        "source": summary.source,
+        "by": summary.by,
+        "min_count": summary.min_count,
+        "documents": summary.documents,
+        "explained": summary.explained,
+        "finished": summary.finished,
+        "fit": summary.levels | {"median_r2": summary.median_r2},
+        "misfits": [asdict(misfit) for misfit in summary.misfits],
+        "failures": [asdict(failure) for failure in summary.failures],
+        "tables": [table_record(table) for table in summary.tables],
+    }

@@ -1,0 +1,225 @@
+"""An explained corpus, read part by part: what a summary needs of every document, and no more at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from slalom.corpus import schema
+from slalom.corpus.store import MANIFEST, SUCCESS
+from slalom.errors import InputError
+from slalom.files import filesystem
+from slalom.models.text.texts import is_unspaced
+from slalom.tokens import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_SINGLE = ("row", "id", "status", "error", "prediction", "target", "output", "ranking", "notes")
+_SHOWN = ("value", "importance", "share", "removal")
+"""The scores a summary looks at, where there are any; else the attribution."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some documents in the order of the file, and the tokens of those that were explained."""
+
+    single: dict[str, list[Any]]
+    """By column, one entry for each document."""
+    explained: IntArray
+    """Which of them were explained."""
+    owner: IntArray
+    """For every token, its document's place in `explained`."""
+    tokens: IntArray
+    """For every token, its place in `strings`; a part of a word that is not its beginning starts with …"""
+    strings: list[str]
+    scores: FloatArray
+    """(n, S)"""
+    errors: FloatArray
+    """(n, S); NaN where there is none."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The parts of an explained corpus."""
+
+    files: tuple[str, ...]
+    system: Any
+    names: tuple[str, ...]
+    """The scores that are there."""
+    finished: bool
+    """Whether the run that writes it has come to its end."""
+
+
+def open_output(output: str) -> Source:
+    """The Parquet parts in a directory (or the one file) that `slalom explain-corpus` wrote."""
+    schema.arrow()
+    system, path = filesystem(output)
+    if not system.exists(path):
+        raise InputError(f"there is no {output!r}; give the directory that `slalom explain-corpus` wrote")
+    single = system.isfile(path)
+    files = (path,) if single else _parts(system, path)
+    if not files:
+        raise InputError(
+            f"{output!r} holds no explained documents: no Parquet file of `slalom explain-corpus`"
+        )
+    running = not single and system.exists(f"{path}/{MANIFEST}") and not system.exists(f"{path}/{SUCCESS}")
+    return Source(files, system, _names(system, files), not running)
+
+
+def _parts(system: Any, path: str) -> tuple[str, ...]:
+    """The Parquet files of a directory, without what is being written (names that start with . or _)."""
+
+    def finished(file: str) -> bool:
+        return not any(part.startswith((".", "_")) for part in file.removeprefix(path).split("/"))
+
+    return tuple(file for file in sorted(system.find(path)) if file.endswith(".parquet") and finished(file))
+
+
+def _names(system: Any, files: Sequence[str]) -> tuple[str, ...]:
+    """The scores of the first part that has any."""
+    for file in files:
+        with system.open(file, "rb") as opened:
+            footer = _open(opened, file).metadata
+            there = footer.schema.to_arrow_schema().names
+            names = tuple(name for name in _SHOWN if _filled(footer, _stored(schema.SCORES[name], there)))
+            if names or _filled(footer, schema.ATTRIBUTION):
+                return names or (schema.ATTRIBUTION,)
+    return (schema.ATTRIBUTION,)
+
+
+def _open(opened: Any, file: str) -> Any:
+    parquet, lib = _parquet()
+    try:
+        return parquet.ParquetFile(opened)
+    except (lib.ArrowInvalid, OSError) as error:
+        raise InputError(f"{file!r} is not a Parquet file, or only a part of one: {error}") from error
+
+
+def _filled(footer: Any, column: str) -> bool:
+    """Whether the statistics leave room for a number in a column."""
+    for group in range(footer.num_row_groups):
+        part = footer.row_group(group)
+        for place in range(part.num_columns):
+            chunk = part.column(place)
+            if chunk.path_in_schema.split(".")[0] == column:
+                seen = chunk.statistics
+                if seen is None or not seen.has_null_count or seen.null_count < chunk.num_values:
+                    return True
+    return False
+
+
+def read(source: Source, batch: int) -> Iterator[Rows]:
+    """All documents, `batch` at a time."""
+    _, lib = _parquet()
+    lists = [_column(name) for name in source.names]
+    wanted = [*_SINGLE, *schema.FIDELITY, "tokens", "starts", "ends", *lists]
+    wanted += [f"{name}_stderr" for name in lists if name in schema.STDERR]
+    run = None
+    for file in source.files:
+        with source.system.open(file, "rb") as opened:
+            part = _open(opened, file)
+            run = _same_run(part.metadata.metadata, file, run)
+            try:
+                stored = {_stored(name, part.schema_arrow.names): name for name in wanted}
+                for rows in part.iter_batches(batch_size=batch, columns=list(stored)):
+                    today = [stored[name] for name in rows.schema.names]
+                    yield _rows(type(rows).from_arrays(rows.columns, names=today), source.names, file)
+            except (lib.ArrowInvalid, OSError) as error:
+                raise InputError(f"{file!r} cannot be read: {error}") from error
+
+
+def _same_run(metadata: dict[bytes, bytes] | None, file: str, run: bytes | None) -> bytes:
+    """The fingerprint of the run that wrote a part; all parts must have the same."""
+    schema.check(metadata, repr(file))
+    own = (metadata or {}).get(schema.FINGERPRINT_KEY, b"")
+    if run not in (None, own):
+        raise InputError(
+            f"{file!r} belongs to another run than the parts before it; sum up one run at a time"
+        )
+    return own
+
+
+def _rows(part: pyarrow.RecordBatch, names: Sequence[str], file: str) -> Rows:
+    single = {name: part.column(name).to_pylist() for name in (*_SINGLE, *schema.FIDELITY)}
+    first = part.column(_column(names[0]))
+    good = np.array([status == schema.OK for status in single["status"]], bool)
+    explained = np.flatnonzero(good & first.is_valid().to_numpy(zero_copy_only=False))
+    chosen = part.take(schema.arrow().array(explained))
+    tokens = chosen.column("tokens")
+    lengths = _lengths(tokens)
+    scores = [_numbers(chosen, _column(name), lengths, file) for name in names]
+    errors = [_numbers(chosen, f"{_column(name)}_stderr", lengths, file) for name in names]
+    owner = np.repeat(np.arange(len(explained)), lengths)
+    starts, ends = (_numbers(chosen, name, lengths, file) for name in ("starts", "ends"))
+    encoded = tokens.flatten().dictionary_encode()
+    words = [word or "" for word in encoded.dictionary.to_pylist()]
+    codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    inner = _inner(owner, codes, words, starts, ends)
+    found, kinds = np.unique(codes + len(words) * inner, return_inverse=True)
+    return Rows(
+        single,
+        explained,
+        owner,
+        kinds,
+        [words[i] if i < len(words) else f"…{words[i - len(words)]}" for i in found.tolist()],
+        np.stack(scores, axis=1),
+        np.stack(errors, axis=1),
+    )
+
+
+def _inner(
+    owner: IntArray, codes: IntArray, words: list[str], starts: FloatArray, ends: FloatArray
+) -> np.ndarray:
+    """Which tokens go on with the word of the token before: no blank between two letters or digits."""
+    sizes = np.array([len(word) for word in words], float)
+    opens, closes = (np.array([_in_word(word[i : i + 1 or None]) for word in words], bool) for i in (0, -1))
+    if len(codes) == 0:
+        return np.zeros(0, bool)
+    joined = (owner[1:] == owner[:-1]) & (starts[1:] == ends[:-1])
+    joined &= opens[codes[1:]] & closes[codes[:-1]]
+    # Some tokenizers count the blank before a word to the word.
+    joined &= (ends - starts)[1:] == sizes[codes[1:]]
+    return np.append(False, joined)
+
+
+def _in_word(character: str) -> bool:
+    return character.isalnum() and not is_unspaced(character)
+
+
+def _numbers(part: pyarrow.RecordBatch, column: str, lengths: IntArray, file: str) -> FloatArray:
+    """The numbers of a column of lists, one after the other; NaN for documents that have none."""
+    if column not in part.schema.names:
+        return np.full(int(lengths.sum()), np.nan)
+    lists = part.column(column)
+    own = _lengths(lists)
+    absent = ~lists.is_valid().to_numpy(zero_copy_only=False)
+    if np.any((own != lengths) & ~absent):
+        raise InputError(f"{file!r} is damaged: {column} and tokens of a document differ in length")
+    result = np.full(int(lengths.sum()), np.nan)
+    result[np.repeat(~absent, lengths)] = lists.flatten().to_numpy(zero_copy_only=False)
+    return result
+
+
+def _lengths(lists: Any) -> IntArray:
+    return lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _column(score: str) -> str:
+    return schema.SCORES.get(score, score)
+
+
+def _stored(column: str, there: Sequence[str]) -> str:
+    """What a column is called in a file: a name of before, where the file is of before."""
+    before = schema.BEFORE.get(column, column)
+    return before if before in there and column not in there else column
+
+
+def _parquet() -> tuple[Any, Any]:
+    arrow = schema.arrow()
+    import pyarrow.parquet
+
+    return pyarrow.parquet, arrow.lib

@@ -1,7 +1,0 @@
-"""How fast this library is, beside the peers and beside what the machine can do, in one run."""
-
-from __future__ import annotations
-
-from slalom.bench.settings import PARTS, Settings
-
-__all__ = ["PARTS", "Settings"]

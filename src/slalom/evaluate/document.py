@@ -1,0 +1,167 @@
+"""One document: explained by every method, judged by every protocol."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+
+from slalom import evaluate, explainers
+from slalom.api import Explainer
+from slalom.data.dataset import Document
+from slalom.errors import SlalomError, SlalomWarning
+from slalom.evaluate.protocol import Case, NotApplicable, again
+from slalom.evaluate.protocols.deletion import STEP, curve
+from slalom.evaluate.results import Finished, Measurement, Point, Spent
+from slalom.evaluate.shorten import shorten
+from slalom.evaluate.specs import Variant
+from slalom.explanation import Explanation
+from slalom.label_counts import LabelCounts
+from slalom.models.ask import Ask
+
+_GRID = np.linspace(0.05, 1.0, 20)
+"""Shares of kept tokens at which curves of texts of different lengths are averaged."""
+
+_CURVES: Mapping[str, Literal["lowest", "highest"]] = {"deletion": "lowest", "insertion": "highest"}
+
+Tick = Callable[[str], None]
+"""Called with the label of each method before it is run."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is done with every document."""
+
+    variants: tuple[Variant, ...]
+    protocols: Mapping[str, Mapping[str, Any]]
+    """Options by the protocol's name."""
+    call: Mapping[str, Any]
+    """What all methods are called with, unless a variant says otherwise: target, budget, seed."""
+    cut: int
+    corpus: LabelCounts | None = field(default=None, repr=False)
+    """Counts of tokens by label, for the methods and protocols that need them."""
+
+
+class Desk:
+    """One document while it is worked on: the questions that its judges have asked, and the explanations.
+
+    Every method is explained with questions of its own, so that its cost is counted as if it were alone;
+    the judges share theirs.
+    """
+
+    def __init__(self, explainer: Explainer, document: Document, plan: Plan):
+        self.explainer, self.document, self.plan = explainer, document, plan
+        self._asks: dict[object, Ask] = {}
+        self._explained: dict[str, Explanation | str] = {}
+
+    def explanation(self, variant: Variant) -> Explanation:
+        """What the method says; a failure is raised, also the second time."""
+        if variant.same not in self._explained:
+            try:
+                self._explained[variant.same] = self._again(variant)()
+            except Exception as error:  # one method must not end the others' run
+                self._explained[variant.same] = sentence(error)
+        found = self._explained[variant.same]
+        if isinstance(found, str):
+            raise SlalomError(found)
+        return found if variant.score is None else _ranked(found, variant.score)
+
+    def case(self, variant: Variant, explanation: Explanation) -> Case:
+        tokens = explanation.tokens
+        ask = self._asks.setdefault(tokens.pieces, Ask(self.explainer.model, tokens))
+        explain = self._again(variant, target=explanation.target)
+
+        def repeat(**overrides: Any) -> Explanation:
+            found = explain(**overrides)
+            return found if variant.score is None else _ranked(found, variant.score)
+
+        return Case(ask, explanation, self.document, repeat, self.plan.corpus, seed=self.plan.call["seed"])
+
+    def _again(self, variant: Variant, **more: Any) -> Callable[..., Explanation]:
+        call = {**self.plan.call, **variant.call, **more}
+        if self.plan.corpus is not None and "data" in explainers.options(variant.method):
+            call.setdefault("data", self.plan.corpus)
+        return again(self.explainer, self.document, method=variant.method, **call)
+
+
+def work(explainer: Explainer, document: Document, name: str, key: str, plan: Plan, tick: Tick) -> Finished:
+    """Everything that is measured on a document; whatever fails becomes a row that says why."""
+    rows: list[Measurement] = []
+    spent: list[Spent] = []
+    points: list[Point] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlalomWarning)
+        try:
+            desk = Desk(explainer, shorten(explainer.model, document, plan.cut), plan)
+        except Exception as error:
+            failed = tuple(_failed(name, variant, sentence(error)) for variant in plan.variants)
+            return Finished(key, failed, (), ())
+        for variant in plan.variants:
+            tick(variant.label)
+            try:
+                explanation = desk.explanation(variant)
+            except SlalomError as error:
+                rows.append(_failed(name, variant, str(error)))
+                continue
+            case = desk.case(variant, explanation)
+            judged = tuple(_judged(name, variant, case, plan))
+            rows += judged
+            spent.append(_spent(name, variant, explanation))
+            if any((row.protocol, row.status) == ("deletion", "ok") for row in judged):
+                points += _points(name, variant, case, int(plan.protocols["deletion"].get("step", STEP)))
+    return Finished(key, tuple(rows), tuple(spent), tuple(points))
+
+
+def sentence(error: Exception) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, SlalomError) else f"{type(error).__name__}: {text}"
+
+
+_measure = cache(evaluate.load)  # finding a protocol reads the sources of all of them
+
+
+def _judged(name: str, variant: Variant, case: Case, plan: Plan) -> Iterator[Measurement]:
+    score = case.explanation.ranking
+    for protocol, options in plan.protocols.items():
+        empty = Measurement(name, variant.label, score, protocol, None, None)
+        try:
+            numbers = _measure(protocol)(case, **options)
+        except NotApplicable as error:
+            yield replace(empty, status="skipped", reason=sentence(error))
+            continue
+        except Exception as error:
+            yield replace(empty, status="failed", reason=sentence(error))
+            continue
+        for number, value in numbers.items():
+            yield replace(empty, number=number, value=float(value))
+
+
+def _points(name: str, variant: Variant, case: Case, step: int) -> Iterator[Point]:
+    """The curves behind deletion and insertion, whose questions have been asked already."""
+    n = len(case.explanation)
+    whole = case.explanation.probabilities[case.explanation.labels.index(case.explanation.target)]
+    kept = np.r_[np.arange(step, n, step) / n, 1.0]
+    for told, keep in _CURVES.items():
+        probability = np.r_[curve(case.ask, case.explanation, keep, step=step, seed=case.seed), whole]
+        for share, height in zip(_GRID, np.interp(_GRID, kept, probability), strict=True):
+            yield Point(name, variant.label, told, round(float(share), 2), float(height))
+
+
+def _failed(name: str, variant: Variant, reason: str) -> Measurement:
+    return Measurement(name, variant.label, variant.score, None, None, None, "failed", reason)
+
+
+def _spent(name: str, variant: Variant, explanation: Explanation) -> Spent:
+    asked = ("queries", "tokens", "seconds", "model_seconds", "backwards")
+    cost = {part: getattr(explanation.cost, part) for part in asked}
+    return Spent(name, variant.label, len(explanation), **cost)
+
+
+def _ranked(explanation: Explanation, score: str) -> Explanation:
+    explanation.score(score)  # raises where there is no such score
+    return replace(explanation, ranking=score)

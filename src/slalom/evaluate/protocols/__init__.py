@@ -1,0 +1,1 @@
+"""The protocols. One file here is one protocol; its file name is its public name; nothing registers it."""

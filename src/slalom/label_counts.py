@@ -1,0 +1,116 @@
+"""How often every token stands in texts of every label: the Naive Bayes weights of a corpus (maths 6)."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from slalom.data.dataset import Document
+from slalom.errors import InputError, SlalomWarning
+from slalom.models.protocol import Model
+from slalom.tokens import FloatArray, Tokens
+
+SMOOTHING = 20.0
+
+Counts = tuple[Counter[Hashable], ...]
+"""With multiplicity, one for each label of the model."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelCounts:
+    """How often every token, and every whole word, stands in the texts of each label."""
+
+    labels: tuple[str, ...]
+    tokens: Counts = field(repr=False)
+    words: Counts = field(repr=False)
+    texts: tuple[int, ...]
+    """How many texts of each label were read."""
+    by_id: bool
+    """Whether tokens are told apart by the model's ids; by their strings where it has none."""
+
+    def fits(self, model: Model) -> bool:
+        """Whether these counts can be about the tokens and labels of this model."""
+        return self.labels == model.labels and self.by_id == _has_ids(model)
+
+    def weights(self, tokens: Tokens, label: int, smoothing: float = SMOOTHING) -> FloatArray:
+        """(d,) log((c⁺ + smoothing) / (c⁻ + smoothing)) of every token type, c⁻ from all other labels.
+
+        c⁻ is scaled to as many texts as c⁺ is from: in an unbalanced corpus all tokens would lean one way.
+        Tokens that are whole words, some of several pieces, are looked up among the words.
+        """
+        texts, others = self.texts[label], sum(self.texts) - self.texts[label]
+        if not texts or not others:
+            raise InputError(
+                f"Naive Bayes needs texts of {self.labels[label]!r} and of other labels; "
+                f"{texts} and {others} were counted: count in texts of both"
+            )
+        counts = self.words if _are_words(tokens) else self.tokens
+        every = _keys(tokens, self.by_id)
+        keys = [every[i] for i in tokens.first]
+        own = np.array([counts[label][key] for key in keys], dtype=float)
+        total = np.array([sum(count[key] for count in counts) for key in keys], dtype=float)
+        return np.log((own + smoothing) / ((total - own) * texts / others + smoothing))
+
+
+def label_counts(model: Model, documents: Iterable[Document]) -> LabelCounts:
+    """Count the model's tokens and whole words in labelled documents; those without a label are left out."""
+    by_id = _has_ids(model)
+    tokens: dict[int, Counter[Hashable]] = {}
+    words: dict[int, Counter[Hashable]] = {}
+    texts: Counter[int] = Counter()
+    for document in documents:
+        if document.label is None:
+            continue
+        found = _tokenized(model, document)
+        tokens.setdefault(document.label, Counter()).update(_keys(found, by_id))
+        words.setdefault(document.label, Counter()).update(_keys(found.joined(), by_id))
+        texts[document.label] += 1
+    if len(texts) < 2:
+        told = "".join(f"{number} of {model.labels[label]!r} alone" for label, number in texts.items())
+        raise InputError(
+            f"Naive Bayes needs labelled texts of two labels at least; there are {told or 'none'}: "
+            "give texts of other labels too"
+        )
+    every = range(len(model.labels))
+    return LabelCounts(
+        model.labels,
+        tuple(tokens.get(i, Counter()) for i in every),
+        tuple(words.get(i, Counter()) for i in every),
+        tuple(texts[i] for i in every),
+        by_id,
+    )
+
+
+def _tokenized(model: Model, document: Document) -> Tokens:
+    """The tokens of a document whose label the model has."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlalomWarning)  # texts beyond the model's limit are cut here too
+        try:
+            tokens = model.tokenize(document.text)
+        except InputError as error:
+            raise InputError(f"words cannot be counted in document {document.id!r}: {error}") from error
+    # some models know their labels from their first text on
+    if document.label is None or not 0 <= document.label < len(model.labels):
+        raise InputError(
+            f"document {document.id!r} has the label {document.label}; "
+            f"the model's labels are 0 to {len(model.labels) - 1}: {', '.join(model.labels)}"
+        )
+    return tokens
+
+
+def _has_ids(model: Model) -> bool:
+    return getattr(model, "tokenizer", None) is not None
+
+
+def _are_words(tokens: Tokens) -> bool:
+    """Whether pieces were joined into words. Where every word is a single piece it cannot be told: no."""
+    return any(len(piece) > 1 for piece in tokens.pieces)
+
+
+def _keys(tokens: Tokens, by_id: bool) -> list[Hashable]:
+    """What makes two tokens of different texts the same."""
+    return list(tokens.pieces if by_id else tokens.strings)

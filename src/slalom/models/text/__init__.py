@@ -1,0 +1,1 @@
+"""From a text to the ids that a model takes, and back to strings and places in the text."""

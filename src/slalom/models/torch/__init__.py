@@ -1,0 +1,1 @@
+"""Models in torch: forward passes, gradients, attention weights, and cheaper engines."""

@@ -1,0 +1,168 @@
+"""The module as a function of tensors, as compilers and exporters take it.
+
+What the processor can really do.
+
+Some virtual machines announce AMX, Intel's matrix unit, and then end the process that uses it. oneDNN,
+which computes int8 and bfloat16 products for torch and OpenVINO, believes the announcement.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from slalom.errors import MissingExtraError, ModelError
+from slalom.models.torch.forward import Forward, find_logits, is_pretrained
+
+_LIMIT = "ONEDNN_MAX_CPU_ISA"
+_WITHOUT_AMX = "AVX512_CORE_FP16"
+_WITHOUT_VNNI = ("SSE41", "AVX", "AVX2", "AVX512_CORE")
+_VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
+_TRIAL = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
+
+
+_set_here: list[str] = []
+"""The libraries for whose sake the limit was set; it may have come too late for torch's own oneDNN."""
+
+
+@cache
+def amx_is_broken() -> bool:
+    """Whether the processor announces AMX and cannot do it; tried in a process of its own."""
+    try:
+        announced = "amx_tile" in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return False
+    if not announced:
+        return False
+    bare = {key: value for key, value in os.environ.items() if key != _LIMIT}
+    done = subprocess.run([sys.executable, "-c", _TRIAL], env=bare, capture_output=True, check=False)
+    return done.returncode < 0
+
+
+def tame(before: str) -> None:
+    """Keeps oneDNN in a library from an AMX that does not work; to be called before its import."""
+    if _LIMIT in os.environ or not amx_is_broken():
+        return
+    if before in sys.modules:
+        raise ModelError(_advice(f"{before} is loaded already"))
+    os.environ[_LIMIT] = _WITHOUT_AMX
+    _set_here.append(before)
+
+
+def int8_saturates() -> bool:
+    """Whether sums of int8 products are cut off at 16 bits: on x86 processors without VNNI instructions.
+
+    A processor that cannot be asked is taken for one of them, which costs one bit of the weights.
+    """
+    if platform.machine().lower() not in ("x86_64", "amd64", "i386", "i686"):
+        return False
+    try:
+        flags = Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        flags = []
+    return os.environ.get(_LIMIT, "").upper() in _WITHOUT_VNNI or _VNNI.isdisjoint(flags)
+
+
+def need_bfloat16(device: torch.device) -> None:
+    """Refuses bfloat16 where it would end the process."""
+    limited = _LIMIT in os.environ and not _set_here
+    if device.type == "cpu" and not limited and amx_is_broken():
+        raise ModelError(_advice("bfloat16 would end this process"))
+
+
+def _advice(what: str) -> str:
+    return (
+        f"this machine announces AMX instructions and cannot run them, and {what}; set the environment "
+        f"variable {_LIMIT}={_WITHOUT_AMX} before Python starts, or use engine='eager'"
+    )
+
+
+INPUTS = ("ids", "types")
+
+
+class Graph(nn.Module):
+    """(B, L) ids and token types → (B, k) logits; shares the weights of the module."""
+
+    def __init__(self, forward: Forward):
+        super().__init__()
+        self.module = forward.module
+        self._forward = forward
+        self.training = False
+        # Without a mask Hugging Face models skip the masking, which would find nothing to hide here.
+        own = is_pretrained(forward.module) and forward.names("attention_mask")
+        self._more: dict[str, Any] = {"attention_mask": None} if own else {}
+
+    def forward(self, ids: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
+        logits = find_logits(self._forward.apply(ids, types, **self._more))
+        return logits if logits.ndim == 2 else logits.reshape(-1, 1)
+
+
+@contextmanager
+def exported(forward: Forward, purpose: str) -> Iterator[Path]:
+    """The module as an ONNX file with free batch size and length, in a directory that goes afterwards."""
+    for package in ("onnx", "onnxscript"):
+        if find_spec(package) is None:
+            raise MissingExtraError(package, "onnx", purpose)
+    if not hasattr(torch.export.Dim, "DYNAMIC"):
+        raise ModelError(f"{purpose} needs torch 2.6 or later; this is {torch.__version__}")
+    if forward.device.type != "cpu":
+        raise ModelError(f"{purpose} runs on the CPU, and the model is on {forward.device}; use 'compile'")
+    with tempfile.TemporaryDirectory(prefix="slalom-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder) / "model.onnx"
+        with still():
+            _export(Graph(forward), path)
+        yield path
+
+
+def _export(graph: Graph, path: Path) -> None:
+    free = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
+    # Two tensors: where one is given for both inputs, the exporter takes them for the same input.
+    ids, types = torch.ones(3, 7, dtype=torch.long), torch.zeros(3, 7, dtype=torch.long)
+    with torch.no_grad():
+        try:
+            program: Any = torch.onnx.export(
+                graph,
+                (ids, types),
+                dynamo=True,
+                dynamic_shapes=(free, free),
+                input_names=list(INPUTS),
+                output_names=["logits"],
+                verbose=False,
+            )
+        except Exception as error:
+            reason = next((line for line in str(error.__cause__ or error).splitlines() if line.strip()), "")
+            raise ModelError(
+                f"{type(graph.module).__name__} cannot be exported to ONNX: {reason.strip()[:300]}; "
+                "use engine='eager' or 'compile'"
+            ) from error
+    program.save(path)
+
+
+@contextmanager
+def still() -> Iterator[None]:
+    """Keeps the remarks of exporters and compilers about their own inner life from the user."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

@@ -1,0 +1,325 @@
+"""BERT and its kin computed without what batches of one length can do without.
+
+The same function as the module's, in fewer operations. No sequence is padded, so that there is no mask. The
+head reads one position, and of the last layer only that one is computed. What enters the first layer depends
+on token, position and type alone, and is computed once for each that occurs.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
+
+from slalom.errors import ModelError
+from slalom.models.torch.engines import Made
+from slalom.models.torch.engines.weighted_attention import weighted_attention
+from slalom.models.torch.forward import Forward
+from slalom.tokens import FloatArray, IntArray
+
+Tensor = torch.Tensor
+Act = Callable[[Tensor], Tensor]
+Part = TypeVar("Part", bound=nn.Module)
+Three = tuple[Tensor, ...]
+"""Queries, keys and values."""
+
+_WORTH = 0.75
+"""Distinct tokens are computed once where they are at most this share of all."""
+_BLOCK = 1024
+"""Tokens per thread that pass the layers together on a CPU: what stands between layers stays in its cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """One layer of the module, in its parts."""
+
+    heads: int
+    query: nn.Linear
+    key: nn.Linear
+    value: nn.Linear
+    out: nn.Linear
+    middle: nn.LayerNorm
+    up: nn.Linear
+    act: Act
+    down: nn.Linear
+    end: nn.LayerNorm
+
+
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A sequence classifier that reads the first position, with the module's own weights, never copies."""
+
+    word: nn.Embedding
+    place: nn.Embedding
+    kind: nn.Embedding | None
+    """Of token types."""
+    norm: nn.LayerNorm
+    project: nn.Linear | None
+    """From the width of the embeddings to that of the layers, where they differ."""
+    layers: tuple[Layer, ...]
+    dense: nn.Linear
+    act: Act
+    classifier: nn.Linear
+    padding: int | None
+    """The id that has no position of its own, where positions are counted from it (RoBERTa)."""
+
+
+def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Made:
+    encoder = read(forward.module)
+
+    def answer(ids: IntArray, types: IntArray) -> FloatArray:
+        with torch.inference_mode():
+            return _logits(encoder, ids, types).cpu().double().numpy()
+
+    return Made(answer)
+
+
+def _logits(encoder: Encoder, ids: IntArray, types: IntArray) -> Tensor:
+    count, length = ids.shape
+    x, which = _embedded(encoder, ids, types)
+    # All but the last layer need queries, keys and values; those of the first are the same for equal tokens.
+    qkv = _projected(encoder.layers[0], x) if len(encoder.layers) > 1 else ()
+    parts = -(-ids.size // (_BLOCK * torch.get_num_threads())) if x.device.type == "cpu" else 1
+    rows = -(-count // min(parts, count))
+    blocks = [slice(at * length, min(at + rows, count) * length) for at in range(0, count, rows)]
+    chosen = blocks if which is None else [which[block] for block in blocks]
+    taken = ((x[block], tuple(part[block] for part in qkv)) for block in chosen)
+    return torch.cat([_answered(encoder, *block, length) for block in taken])
+
+
+def gradients(
+    encoder: Encoder, ids: IntArray, types: IntArray, score: Callable[[Tensor], Tensor]
+) -> tuple[FloatArray, FloatArray]:
+    """(B, k) logits, and (B, L) gradients of their score by a number added to the scores of each key."""
+    with torch.no_grad():
+        x, which = _embedded(encoder, ids, types)
+        qkv = _projected(encoder.layers[0], x) if len(encoder.layers) > 1 else ()
+        if which is not None:
+            x, qkv = x[which], tuple(part[which] for part in qkv)
+    bias = x.new_zeros(ids.shape, requires_grad=True)
+    logits = _answered(encoder, x, qkv, ids.shape[1], bias)
+    (slopes,) = torch.autograd.grad(score(logits).sum(), bias)
+    return logits.detach().cpu().double().numpy(), slopes.cpu().double().numpy()
+
+
+def _answered(encoder: Encoder, x: Tensor, qkv: Three, length: int, bias: Tensor | None = None) -> Tensor:
+    """(B, k) logits for the (B·L, h) input of the first layer and its queries, keys and values."""
+    for number, layer in enumerate(encoder.layers[:-1]):
+        qkv = _projected(layer, x) if number else qkv
+        x = _fed(layer, _attended(layer, qkv, length, bias), x)
+    first = _last(encoder.layers[-1], x.view(-1, length, x.shape[1]), bias)
+    return _linear(encoder.classifier, encoder.act(_linear(encoder.dense, first)))
+
+
+def _embedded(encoder: Encoder, ids: IntArray, types: IntArray) -> tuple[Tensor, Tensor | None]:
+    """What enters the first layer: of each distinct token, and which of them each token is."""
+    device = encoder.word.weight.device
+    parts = [ids, _positions(ids, encoder.padding)] + ([types] if encoder.kind is not None else [])
+    flat = [np.ascontiguousarray(part).ravel() for part in parts]
+    keys = flat[0]
+    for part in flat[1:]:
+        keys = keys * (int(part.max()) + 1) + part
+    _, chosen, which = np.unique(keys, return_index=True, return_inverse=True)
+    several = len(chosen) <= _WORTH * len(keys)
+    taken = [torch.from_numpy(part[chosen] if several else part).to(device) for part in flat]
+    x = encoder.word(taken[0])
+    if encoder.kind is not None:
+        x += encoder.kind(taken[2])
+    x += encoder.place(taken[1])
+    x = _normed(encoder.norm, x)
+    x = x if encoder.project is None else _linear(encoder.project, x)
+    return x, torch.from_numpy(which).to(device) if several else None
+
+
+def _positions(ids: IntArray, padding: int | None) -> IntArray:
+    if padding is None:
+        return np.tile(np.arange(ids.shape[1]), (len(ids), 1))
+    own = ids != padding
+    return np.cumsum(own, axis=1) * own + padding
+
+
+def _projected(layer: Layer, x: Tensor) -> Three:
+    return tuple(_linear(part, x) for part in (layer.query, layer.key, layer.value))
+
+
+def _attended(layer: Layer, qkv: Three, length: int, bias: Tensor | None) -> Tensor:
+    """(B·L, h) mixed values for (B·L, h) queries, keys and values."""
+    tokens, width = qkv[0].shape
+    q, k, v = (part.view(-1, length, layer.heads, width // layer.heads).transpose(1, 2) for part in qkv)
+    weighted = bias is not None
+    mixed = weighted_attention(q, k, v, bias) if weighted else scaled_dot_product_attention(q, k, v)
+    return mixed.transpose(1, 2).reshape(tokens, width)
+
+
+def _fed(layer: Layer, mixed: Tensor, x: Tensor) -> Tensor:
+    """The rest of a layer after its attention; x, which entered the layer, is overwritten."""
+    x = _normed(layer.middle, x.add_(layer.out.bias).addmm_(mixed, layer.out.weight.t()))
+    wide = layer.act(_linear(layer.up, x))
+    return _normed(layer.end, x.add_(layer.down.bias).addmm_(wide, layer.down.weight.t()))
+
+
+def _last(layer: Layer, x: Tensor, bias: Tensor | None) -> Tensor:
+    """(B, h) what the last layer makes of the first position of (B, L, h).
+
+    Keys and values enter as sums over positions alone, so that their weights are applied to the one query and
+    to the one mixture instead of every position: q·(W x + b) = (Wᵀq)·x + q·b, where softmax does not see the
+    constant, and Σ a (W x + b) = W Σ a x + b.
+    """
+    count, _, width = x.shape
+    first = x[:, 0]
+    size = width // layer.heads
+    by_key, by_value = (part.weight.view(layer.heads, size, width) for part in (layer.key, layer.value))
+    q = _linear(layer.query, first).mul_(size**-0.5)
+    q = torch.bmm(q.view(count, layer.heads, size).transpose(0, 1), by_key).transpose(0, 1)
+    scores = torch.bmm(q, x.transpose(1, 2))
+    shares = torch.softmax(scores if bias is None else scores + bias[:, None], dim=-1)
+    mixed = torch.bmm(torch.bmm(shares, x).transpose(0, 1), by_value.transpose(1, 2))
+    mixed = mixed.transpose(0, 1).reshape(count, -1).add_(layer.value.bias)
+    return _fed(layer, mixed, first.clone())
+
+
+def _linear(part: nn.Linear, x: Tensor) -> Tensor:
+    return linear(x, part.weight, part.bias)
+
+
+def _normed(part: nn.LayerNorm, x: Tensor) -> Tensor:
+    return layer_norm(x, part.normalized_shape, part.weight, part.bias, part.eps)
+
+
+def read(module: nn.Module) -> Encoder:
+    """The parts of a module; refused where it is none of those whose function this file knows."""
+    name = type(module).__name__
+    reader = _READERS.get(name)
+    if reader is None or not type(module).__module__.startswith("transformers.models."):
+        raise _refused(name)
+    config: Any = module.config
+    if getattr(config, "is_decoder", False):
+        raise _refused(f"{name} as a decoder (is_decoder in its config)")
+    positions = getattr(config, "position_embedding_type", None) or "absolute"
+    if positions != "absolute":
+        raise _refused(f"{name} with position embeddings of the type {positions!r}")
+    changed = next((part for part, own in module.named_modules() if _is_changed(own)), None)
+    if changed is not None:
+        raise _refused(f"{name} whose part {changed or 'forward'!r} has hooks or a forward of its own")
+    return reader(module)
+
+
+def _refused(given: str) -> ModelError:
+    return ModelError(
+        f"the engine 'lean' takes {', '.join(_READERS)} as transformers makes them, and this is {given}; "
+        "use engine='eager', 'compile' or 'onnx'"
+    )
+
+
+def _is_changed(part: nn.Module) -> bool:
+    """Whether something stands between the part and its function; transformers' own hooks only look."""
+    hooks = [*part._forward_hooks.values(), *part._forward_pre_hooks.values()]
+    foreign = (not str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in hooks)
+    return "forward" in vars(part) or any(foreign)
+
+
+def _exactly(kind: type[Part], part: nn.Module) -> Part:
+    if type(part) is not kind:  # quantised, adapted and parametrised layers are others, and compute otherwise
+        raise _refused(f"a model with {type(part).__name__} in place of {kind.__name__}")
+    twin = copy.copy(part)  # without gradients by the weights, so that what enters a layer can be overwritten
+    vars(twin)["_parameters"] = {
+        name: own if own is None else own.detach() for name, own in part._parameters.items()
+    }
+    return twin
+
+
+def _layer(
+    heads: int,
+    qkv: tuple[nn.Module, nn.Module, nn.Module],
+    linears: tuple[nn.Module, nn.Module, nn.Module],
+    norms: tuple[nn.Module, nn.Module],
+    act: Act,
+) -> Layer:
+    query, key, value = (_exactly(nn.Linear, part) for part in qkv)
+    out, up, down = (_exactly(nn.Linear, part) for part in linears)
+    middle, end = (_exactly(nn.LayerNorm, part) for part in norms)
+    width = out.out_features
+    if any(part.weight.shape != (width, width) for part in (query, key, value, out)) or width % heads:
+        raise _refused("a model whose attention heads were pruned")
+    return Layer(heads, query, key, value, out, middle, up, act, down, end)
+
+
+def _bert_layer(layer: Any) -> Layer:
+    own, after, before = layer.attention.self, layer.attention.output, layer.intermediate
+    return _layer(
+        own.num_attention_heads,
+        (own.query, own.key, own.value),
+        (after.dense, before.dense, layer.output.dense),
+        (after.LayerNorm, layer.output.LayerNorm),
+        before.intermediate_act_fn,
+    )
+
+
+def _distilbert_layer(layer: Any) -> Layer:
+    own, feed = layer.attention, layer.ffn
+    return _layer(
+        own.n_heads,
+        (own.q_lin, own.k_lin, own.v_lin),
+        (own.out_lin, feed.lin1, feed.lin2),
+        (layer.sa_layer_norm, layer.output_layer_norm),
+        feed.activation,
+    )
+
+
+def _encoder(
+    base: Any, layers: list[Layer], head: tuple[nn.Module, Act, nn.Module], padding: int | None = None
+) -> Encoder:
+    own = base.embeddings
+    kind, project = getattr(own, "token_type_embeddings", None), getattr(base, "embeddings_project", None)
+    dense, act, classifier = head
+    return Encoder(
+        word=_exactly(nn.Embedding, own.word_embeddings),
+        place=_exactly(nn.Embedding, own.position_embeddings),
+        kind=None if kind is None else _exactly(nn.Embedding, kind),
+        norm=_exactly(nn.LayerNorm, own.LayerNorm),
+        project=None if project is None else _exactly(nn.Linear, project),
+        layers=tuple(layers),
+        dense=_exactly(nn.Linear, dense),
+        act=act,
+        classifier=_exactly(nn.Linear, classifier),
+        padding=padding,
+    )
+
+
+def _bert(module: Any) -> Encoder:
+    base = module.bert
+    head = (base.pooler.dense, base.pooler.activation, module.classifier)
+    return _encoder(base, [_bert_layer(layer) for layer in base.encoder.layer], head)
+
+
+def _roberta(module: Any) -> Encoder:
+    base, own = module.roberta, module.classifier
+    layers = [_bert_layer(layer) for layer in base.encoder.layer]
+    return _encoder(base, layers, (own.dense, torch.tanh, own.out_proj), base.embeddings.padding_idx)
+
+
+def _electra(module: Any) -> Encoder:
+    base, own = module.electra, module.classifier
+    layers = [_bert_layer(layer) for layer in base.encoder.layer]
+    return _encoder(base, layers, (own.dense, own.activation, own.out_proj))
+
+
+def _distilbert(module: Any) -> Encoder:
+    base = module.distilbert
+    head = (module.pre_classifier, torch.relu, module.classifier)
+    return _encoder(base, [_distilbert_layer(layer) for layer in base.transformer.layer], head)
+
+
+_READERS: dict[str, Callable[[Any], Encoder]] = {
+    "BertForSequenceClassification": _bert,
+    "DistilBertForSequenceClassification": _distilbert,
+    "ElectraForSequenceClassification": _electra,
+    "RobertaForSequenceClassification": _roberta,
+    "XLMRobertaForSequenceClassification": _roberta,
+}

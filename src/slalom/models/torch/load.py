@@ -1,0 +1,243 @@
+"""Loading a model and its tokenizer from a directory or from the Hugging Face hub.
+
+A sequence classifier on Mamba, which transformers does not have: a linear head on the last state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import MambaModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.models.mamba.modeling_mamba import MambaPreTrainedModel
+
+from slalom.errors import InputError, ModelError
+from slalom.models import bundled
+
+
+class MambaForSequenceClassification(MambaPreTrainedModel):
+    """MambaModel and a linear layer that reads the state of the last token.
+
+    Saves and loads like any transformers model; `open_model` knows it by the name in the config.
+    """
+
+    def __init__(self, config: Any):
+        super().__init__(config)
+        self.num_labels = config.num_labels
+        self.backbone = MambaModel(config)
+        self.score = nn.Linear(config.hidden_size, config.num_labels, bias=False)
+        self.post_init()
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.backbone.get_input_embeddings()
+
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        labels: torch.Tensor | None = None,
+        use_cache: bool = False,
+    ) -> SequenceClassifierOutput:
+        states = self.backbone(input_ids, attention_mask=attention_mask, use_cache=use_cache)[0]
+        if attention_mask is None:
+            last = torch.full((len(input_ids),), input_ids.shape[1] - 1, device=states.device)
+        else:
+            places = torch.arange(input_ids.shape[1], device=attention_mask.device)
+            last = (places * attention_mask).argmax(dim=1)
+        state = states[torch.arange(len(states), device=states.device), last.to(states.device)]
+        logits = self.score(state.to(self.score.weight.dtype))  # the backbone's residuals may be float32
+        loss = None
+        if labels is not None:
+            loss = self.loss_function(logits=logits, labels=labels, pooled_logits=logits, config=self.config)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
+
+
+_HALF = (torch.float16, torch.bfloat16)
+_MOST = {"layer": 10_000, "expert": 10_000, "num_labels": 1_000_000}
+"""The largest number of parts a config may ask for, by a word in its name: each takes memory and time."""
+_HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
+
+
+def load(
+    source: str | Path, tokenizer: Any = None, device: str | None = None, causal: bool = False
+) -> tuple[nn.Module, Any]:
+    """A classifier with safetensors weights, and its tokenizer unless another one is given.
+
+    `causal` loads a causal language model instead.
+    Code that comes with a model is never run. On a CPU, weights stored in half precision are widened to
+    float32; otherwise the model keeps their dtype.
+    """
+    where = resolve(source)
+    module = _load_module(where, source, causal)
+    if tokenizer is None:
+        tokenizer = load_tokenizer(source)
+    place = _device(device)
+    if place.type == "cpu" and any(part.dtype in _HALF for part in module.parameters()):
+        module = module.float()
+    return module.to(place).eval(), tokenizer
+
+
+def load_tokenizer(source: str | Path) -> Any:
+    """The tokenizer of a directory or hub id."""
+    from transformers import AutoTokenizer
+
+    where = resolve(source)
+    with quiet():
+        try:
+            tokenizer = pretrained(AutoTokenizer, where)
+        except Exception as error:
+            raise ModelError(f"no tokenizer could be loaded from {source}: {reason(error)}") from error
+    # Where there are no files, transformers makes up a tokenizer that knows its special tokens only.
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise ModelError(f"no tokenizer could be loaded from {source}: it holds no vocabulary")
+    return tokenizer
+
+
+def resolve(source: str | Path) -> str:
+    """The directory, or the hub id where no such directory exists.
+
+    "bundled", as reports call it, is the model that comes with the package.
+    """
+    try:
+        path = Path(source).expanduser()
+        directory, there = path.is_dir(), path.exists()
+    except (OSError, RuntimeError, ValueError) as error:
+        why = getattr(error, "strerror", None) or reason(error)
+        raise ModelError(f"{str(source)!r:.60} cannot be a directory or hub id: {why}") from error
+    if directory:
+        return str(path)
+    if not there and source == "bundled":
+        return str(bundled())
+    if there:
+        raise ModelError(f"{source} is a file; give the directory that holds config.json and the weights")
+    if isinstance(source, Path) or source.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(source):
+        raise ModelError(
+            f"there is no directory {source!s:.99}, and a hub id has another form; check the path"
+        )
+    return source
+
+
+def pretrained(kind: Any, where: str | Path, **options: Any) -> Any:
+    """What a class of transformers loads from a directory or hub id; code that comes with it is never run."""
+    local = Path(where).is_dir()
+    return kind.from_pretrained(where, trust_remote_code=False, local_files_only=local, **options)
+
+
+def load_config(where: str, **options: Any) -> Any:
+    """The config of a directory or hub id; refused before something of an absurd size is built."""
+    from transformers import AutoConfig, PretrainedConfig
+
+    local = Path(where).is_dir()
+    written, _ = PretrainedConfig.get_config_dict(where, local_files_only=local)
+    for name, value in _numbers(written):
+        most = next((most for word, most in _MOST.items() if word in name), None)
+        if most is not None and value > most:
+            raise ModelError(f"its config says {name} is {value:.12g}; at most {most} is accepted")
+    return pretrained(AutoConfig, where, **options)
+
+
+def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value)
+        elif isinstance(value, (int, float)):
+            yield str(name), value
+
+
+def _load_module(where: str, source: str | Path, causal: bool) -> nn.Module:
+    from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
+
+    what = "causal language model" if causal else "sequence classifier"
+    with quiet():
+        try:
+            config = load_config(where)
+            kind: Any = (
+                AutoModelForCausalLM if causal else _own_class(config) or AutoModelForSequenceClassification
+            )
+            # Sizes that do not match are refused below, where it can be said which.
+            asked = {"use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
+            module, info = pretrained(kind, where, **asked)
+        except Exception as error:
+            raise ModelError(_explain_failure(where, source, what, error)) from error
+    other = sorted(info["mismatched_keys"])
+    if other:
+        name, stored, wanted = other[0]
+        raise ModelError(
+            f"{source} could not be loaded: its config and its weights are of different models ({name} is "
+            f"{tuple(stored)} in the weights and {tuple(wanted)} by the config"
+            f"{f'; {len(other) - 1} more' if len(other) > 1 else ''})"
+        )
+    missing = sorted(info["missing_keys"])
+    if missing:
+        raise ModelError(
+            f"{source} is not a trained {what}: its weights lack {', '.join(missing[:4])}"
+            f"{' …' if len(missing) > 4 else ''}, which would be random; fine-tune it first"
+        )
+    return module
+
+
+def _own_class(config: Any) -> Any:
+    if config.model_type != "mamba" or "MambaForSequenceClassification" not in (config.architectures or []):
+        return None
+
+    return MambaForSequenceClassification
+
+
+def _explain_failure(where: str, source: str | Path, what: str, error: Exception) -> str:
+    directory = Path(where)
+    if not directory.is_dir():
+        return f"{source} is no directory and the Hugging Face hub did not give it: {reason(error)}"
+    if not (directory / "config.json").is_file():
+        return f"{source} holds no config.json, so it is not a Hugging Face model directory"
+    if not any(directory.glob("*.safetensors")):
+        return (
+            f"{source} holds no safetensors weights; other formats are not loaded because they can run code: "
+            "load the model yourself and save it with save_pretrained()"
+        )
+    return f"{source} could not be loaded as a {what}: {reason(error)}"
+
+
+def reason(error: Exception) -> str:
+    """An error of a model library in one line that says what to do."""
+    if "trust_remote_code" in str(error):
+        return (
+            "it comes with code of its own, which is never run here; load it yourself, and give the model "
+            "and its tokenizer in Python"
+        )
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _device(wanted: str | None) -> torch.device:
+    try:
+        device = torch.device(wanted or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError as error:
+        raise InputError(f"no such device: {wanted!r}; use 'cpu', 'cuda' or 'cuda:0'") from error
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError, NotImplementedError) as error:
+        raise InputError(
+            f"the device {wanted!r} is not here: {reason(error)}; use 'cpu' or leave it out"
+        ) from error
+    return device
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Inside, no bars, load reports and advice of transformers; what matters is raised."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

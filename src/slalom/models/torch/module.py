@@ -1,0 +1,207 @@
+"""Models that take token ids as tensors: Hugging Face sequence classifiers and other torch modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from slalom.errors import ModelError
+from slalom.models.outputs import Output, Reading, config_labels, declared, reading
+from slalom.models.protocol import Activation, Text
+from slalom.models.text.encode import encode, tokenizer_limit
+from slalom.models.text.template import Sequences, assemble, joined, per_entry
+from slalom.models.text.texts import Explain
+from slalom.models.torch.batches import MOST_TOKENS, Pace, answer
+from slalom.models.torch.engines.default import Default
+from slalom.models.torch.engines.engine import Engine
+from slalom.models.torch.forward import Forward, evaluating, one_by_one, position_limit
+from slalom.models.torch.prefix import SharedPrefix
+from slalom.models.torch.soft_removal import SoftRemoval
+from slalom.perturb import Perturbations, whole
+from slalom.tokens import FloatArray, Tokens
+
+_CPU_BYTES = 2**27
+_PER_UNIT = 64
+"""Bytes that a layer needs for a token, per unit of its width: it is four times as wide inside."""
+
+
+class ModuleModel:
+    """A torch module and its tokenizer behind the `Model` protocol.
+
+    The module keeps its device, dtype, weights, config and mode. Sequences of one length share a batch
+    and nothing is padded, so that an answer does not depend on its batch mates, up to float rounding.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        tokenizer: Any,
+        *,
+        output: Output | None = None,
+        labels: Sequence[str] | None = None,
+        batch_tokens: int | None = None,
+        name: str | None = None,
+        engine: str | None = None,
+        engine_tolerance: float | None = None,
+    ):
+        self.module = module
+        self.tokenizer = tokenizer
+        self._name = name or _name(module)
+        self._output: Output | None = output
+        self._given_labels = tuple(labels) if labels is not None else None
+        self._reading = _declared(module, output, labels)
+        limits = [tokenizer_limit(tokenizer), position_limit(module)]
+        self._limit = min((limit for limit in limits if limit is not None), default=None)
+        self._pace = Pace(batch_tokens, _most_tokens(module))
+        lean = engine in (None, "lean")
+        self._soft_removal = SoftRemoval(module, tokenizer, self.with_types, batch_tokens, lean)
+        self.engine = engine
+        """The engine that was asked for; None is the fastest that keeps the module's precision."""
+        self._engine = _engine(engine, tokenizer, engine_tolerance)
+        self._options: dict[str, Any] = {
+            "output": output,
+            "labels": labels,
+            "batch_tokens": batch_tokens,
+            "name": self._name,
+            "engine": engine,
+            "engine_tolerance": engine_tolerance,
+        }
+
+    def like(self, module: nn.Module) -> ModuleModel:
+        """The same access to another module of the same kind; nothing of this one's weights goes with it."""
+        other = ModuleModel(module, self.tokenizer, **self._options)
+        other._reading = self._reading
+        return other
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The label names; of a module without a config, known from the first `tokenize` on."""
+        return self._reading.labels if self._reading else self._given_labels or ()
+
+    @property
+    def activation(self) -> Activation:
+        return self._reading.activation if self._reading else "softmax"
+
+    @property
+    def reading(self) -> Reading | None:
+        """How the module's answers become logits; of a module without a config, known from `tokenize` on."""
+        return self._reading
+
+    @property
+    def engine_report(self) -> dict[str, Any] | None:
+        """What answers for the module ("eager" is the module itself) and how far it deviates from it."""
+        return self._engine.report
+
+    @property
+    def batch_tokens(self) -> int:
+        """How many tokens a batch may hold."""
+        return self._pace.tokens
+
+    @property
+    def with_types(self) -> bool:
+        """Whether the tokenizer tells the two texts of a pair apart by token types."""
+        return "token_type_ids" in self.tokenizer.model_input_names
+
+    def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
+        """The tokens of a text; a module without a config is asked about it once, to learn its labels."""
+        tokens = encode(self.tokenizer, text, explain, self._limit)
+        self.check_vocabulary(tokens)
+        if self._reading is None:
+            self._reading = reading(
+                self._answers(assemble(tokens, whole(len(tokens)))), self._output, self._given_labels
+            )
+        return tokens
+
+    def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
+        """(N, K) logits in the order of the queries."""
+        return self.logits_of_many([(tokens, perturbations)])[0]
+
+    def logits_of_many(self, questions: Sequence[tuple[Tokens, Perturbations]]) -> list[FloatArray]:
+        """The logits of queries about several texts, which share batches."""
+        sequences = joined([assemble(tokens, queries) for tokens, queries in questions])
+        if len(sequences) == 0:
+            return [np.zeros((0, len(self.labels)))] * len(questions)
+        answers = self._answers(sequences)
+        if self._reading is None:
+            self._reading = reading(answers, self._output, self._given_labels)
+        ends = np.cumsum([len(queries) for _, queries in questions])
+        return np.split(self._reading.logits(answers), ends[:-1])
+
+    @property
+    def differentiable(self) -> str | None:
+        """Why `gradients` cannot be had of this model; None if they can. Tried once."""
+        return self._soft_removal.reason
+
+    def gradients(
+        self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """(N, K) logits, and for every entry of `perturbations.positions` the soft-removal gradient.
+
+        It is the derivative of `logits @ weights` by log λ, where λ = 1 multiplies the token's weight in
+        every softmax of the model.
+        """
+        sequences = assemble(tokens, perturbations)
+        if self._reading is None:
+            self._reading = reading(self._answers(sequences), self._output, self._given_labels)
+        answers, slopes = self._soft_removal.gradients(sequences, self._reading, weights)
+        return self._reading.logits(answers), per_entry(tokens, perturbations, slopes)
+
+    def _answers(self, sequences: Sequences) -> FloatArray:
+        with evaluating(self.module):
+            forward = Forward(self.module, self.with_types)
+            rows = 1 if one_by_one(self.module) else None
+            return answer(sequences, self._engine.over(forward), self._pace, rows)
+
+    def check_vocabulary(self, tokens: Tokens) -> None:
+        """Refuses tokens whose ids the module does not know."""
+        # On a GPU an id outside the table would bring the whole process down.
+        embeddings = getattr(self.module, "get_input_embeddings", lambda: None)()
+        size = getattr(embeddings, "num_embeddings", None)
+        largest = max(max(piece) for piece in tokens.pieces)
+        if size is not None and largest >= size:
+            raise ModelError(
+                f"the tokenizer gave the id {largest}, but the model knows {size} tokens; "
+                "the tokenizer belongs to another model"
+            )
+
+
+def _engine(name: str | None, tokenizer: Any, tolerance: float | None) -> Default | SharedPrefix | Engine:
+    if name is None:
+        return Default(tokenizer)
+    return SharedPrefix() if name == "eager" else Engine(name, tokenizer, tolerance)
+
+
+def _most_tokens(module: nn.Module) -> int:
+    """Up to how many tokens batches may grow: on a CPU only while a layer's activations stay small.
+
+    Larger ones do not pay there once a batch fills the caches, and to try them alone would take memory.
+    """
+    device = next((parameter.device for parameter in module.parameters()), None)
+    if device is None or device.type != "cpu":
+        return MOST_TOKENS
+    width = getattr(getattr(module, "config", None), "hidden_size", None) or 768
+    return min(MOST_TOKENS, _CPU_BYTES // (_PER_UNIT * int(width)))
+
+
+def _name(module: nn.Module) -> str:
+    path = getattr(getattr(module, "config", None), "name_or_path", None) or ""
+    return PurePath(path).name or type(module).__name__
+
+
+def _declared(module: nn.Module, output: Output | None, labels: Sequence[str] | None) -> Reading | None:
+    """How to read the logits of a module whose config declares its labels."""
+    config = getattr(module, "config", None)
+    width = getattr(config, "num_labels", None)
+    if width is None:
+        return None
+    several = width > 1 and getattr(config, "problem_type", None) == "multi_label_classification"
+    kind: Output = output or ("multilabel" if several else "logits")
+    return declared(kind, width, config_labels(config, width) if labels is None else labels)

@@ -1,0 +1,125 @@
+"""The softmaxes of a model, reached where torch computes them: log λ of each token added to their scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn.functional import multi_head_attention_forward, scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
+
+from slalom.errors import ModelError
+from slalom.models.torch.forward import Forward, logits_of
+from slalom.tokens import FloatArray, IntArray
+
+Tensor = torch.Tensor
+Score = Callable[[Tensor], Tensor]
+"""(B, k) answers → (B,) numbers to differentiate."""
+
+
+class Softmaxes(TorchFunctionMode):
+    """While it lasts, `bias` (B, L) is added to the scores of the L keys in every softmax over them."""
+
+    def __init__(self, bias: Tensor):
+        super().__init__()
+        self._bias = bias
+        self.seen = 0
+        """How many softmaxes there were."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.compiler.is_compiling():  # the graph would keep the numbers of this call for all others
+            raise ModelError("soft removal does not go through compiled functions")
+        change = _CHANGES.get(func)
+        if change is not None:
+            args, kwargs = change(self, *args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+    def _attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        **more: Any,
+    ) -> tuple[Any, Any]:
+        shape = (*query.shape[:-1], key.shape[-2])
+        if self._are_keys(shape):
+            mask = self._added(shape, query.dtype)
+            if is_causal:
+                attn_mask, is_causal = (
+                    torch.ones(shape[-2:], dtype=torch.bool, device=mask.device).tril(),
+                    False,
+                )
+            if attn_mask is None:
+                attn_mask = mask
+            elif attn_mask.dtype == torch.bool:
+                attn_mask = torch.where(attn_mask, mask, -torch.inf)
+            else:
+                attn_mask = attn_mask + mask
+        more = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal, **more}
+        return (query, key, value), more
+
+    def _softmax(self, given: Tensor, dim: int | None = None, *rest: Any, **more: Any) -> tuple[Any, Any]:
+        if dim in (-1, given.ndim - 1) and self._are_keys(given.shape):
+            given = given + self._added(given.shape, given.dtype)
+        return (given, dim, *rest), more
+
+    def _multi_head(self, query: Tensor, key: Tensor, *rest: Any, **more: Any) -> tuple[Any, Any]:
+        """Of torch's own layer, (L, B, h) and without a way to see its softmax."""
+        if self._are_keys((*query.shape[1::-1], len(key))):
+            padding, bias = more.get("key_padding_mask"), self._bias.to(query.dtype)
+            if padding is not None and padding.dtype == torch.bool:
+                padding = torch.zeros_like(bias).masked_fill(padding, -torch.inf)
+            more["key_padding_mask"] = bias if padding is None else bias + padding
+            self.seen += 1
+        return (query, key, *rest), more
+
+    def _are_keys(self, shape: tuple[int, ...] | torch.Size) -> bool:
+        """Whether scores of this shape, such as (B, heads, L, L) or (B·heads, 1, L), are of all tokens."""
+        count, length = self._bias.shape
+        return len(shape) > 2 and shape[-1] == length and shape[-2] in (1, length) and shape[0] % count == 0
+
+    def _added(self, shape: tuple[int, ...] | torch.Size, dtype: torch.dtype) -> Tensor:
+        self.seen += 1
+        bias = self._bias.to(dtype)
+        if shape[0] != len(bias):
+            bias = bias.repeat_interleave(shape[0] // len(bias), dim=0)
+        return bias.view(len(bias), *[1] * (len(shape) - 2), -1)
+
+
+_CHANGES: dict[Any, Callable[..., tuple[Any, Any]]] = {
+    scaled_dot_product_attention: Softmaxes._attention,
+    multi_head_attention_forward: Softmaxes._multi_head,
+    nn.functional.softmax: Softmaxes._softmax,
+    torch.softmax: Softmaxes._softmax,
+    torch.Tensor.softmax: Softmaxes._softmax,
+}
+
+
+def tensor(forward: Forward, numbers: FloatArray) -> Tensor:
+    kind = next((parameter.dtype for parameter in forward.module.parameters()), torch.float32)
+    return torch.from_numpy(numbers).to(forward.device, kind)
+
+
+def differentiated(
+    forward: Forward, ids: IntArray, types: IntArray, score: Score
+) -> tuple[FloatArray, FloatArray, int]:
+    """(B, k) answers, (B, L) gradients of their score by log λ, and the number of softmaxes there were."""
+    with torch.inference_mode(False), torch.enable_grad():
+        bias = tensor(forward, np.zeros(ids.shape)).requires_grad_()
+        with Softmaxes(bias) as softmaxes:
+            answers = logits_of(forward.output(ids, types), len(ids))
+        if softmaxes.seen == 0:
+            return answers.detach().double().cpu().numpy(), np.zeros(ids.shape), 0
+        total = score(answers).sum()
+        (slopes,) = torch.autograd.grad(total, bias, allow_unused=True) if total.requires_grad else (None,)
+        if slopes is None:
+            raise ModelError(
+                "no gradient comes back through the model, as through quantised or detached parts"
+            )
+    return answers.detach().double().cpu().numpy(), slopes.double().cpu().numpy(), softmaxes.seen

@@ -1,0 +1,256 @@
+"""Looking inside a torch model: gradients at its embedding layer, and its attention weights.
+
+Nothing of it touches the user's model. Embeddings are replaced by a hook that is removed again, whatever
+happens; attention weights come from a copy that shares the weights and has a config of its own.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from slalom.errors import ModelError, SlalomError
+from slalom.models.ask import Ask
+from slalom.models.protocol import Model
+from slalom.models.target import Target
+from slalom.models.text.template import Frame, assemble
+from slalom.models.torch.forward import Forward, evaluating, logits_of, one_by_one, tensor_logits
+from slalom.models.torch.module import ModuleModel
+from slalom.perturb import whole
+from slalom.tokens import FloatArray, IntArray, Tokens
+
+Score = Callable[[torch.Tensor], torch.Tensor]
+"""(B, L, D) embeddings of the whole input → (B,) the target's score, differentiable."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inside:
+    """A text as a torch model reads it, special tokens in place, open for gradients."""
+
+    embeddings: torch.Tensor
+    """(1, L, D) what the embedding layer gives for the whole input."""
+    owner: IntArray
+    """(L,) the token each place of the input belongs to; -1 for special tokens and fixed context."""
+    score: Score
+    baseline: Callable[[], torch.Tensor]
+    """(1, L, D) the input with every token replaced by the tokenizer's mask, pad or unknown token."""
+    batch: int
+    """How many copies of the input may be scored at once."""
+
+    def per_token(self, places: FloatArray, n: int) -> FloatArray:
+        """(n, …) numbers of the places summed over the sub-tokens of each token."""
+        return per_token(places, self.owner, n)
+
+
+def per_token(places: FloatArray, owner: IntArray, n: int) -> FloatArray:
+    """(n, …) numbers of the L places of an input, summed over those of each token."""
+    result = np.zeros((n, *places.shape[1:]))
+    mine = owner >= 0
+    np.add.at(result, owner[mine], places[mine])
+    return result
+
+
+def owners(tokens: Tokens) -> IntArray:
+    """(L,) the token each place of the whole input belongs to, -1 for what is fixed around the tokens."""
+    frame: Frame = tokens.frame
+    sizes = np.array([len(piece) for piece in tokens.pieces], dtype=np.int64)
+    before, between, after = (np.full(len(part), -1) for part in frame.fixed)
+    first, second = (np.flatnonzero(tokens.segments == side) for side in (0, 1))
+    slots = [np.repeat(side, sizes[side]) for side in (first, second)]
+    return np.concatenate([before, slots[0], between, slots[1], after]).astype(np.int64)
+
+
+@contextmanager
+def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
+    """The text inside its model, for gradients; passes are entered into the account of `ask`.
+
+    A forward and a backward pass of one sequence count as one query each.
+    """
+    model = _module_model(ask.model, method, "the gradients")
+    n, owner, start = len(ask.tokens), owners(ask.tokens), time.perf_counter()
+    sequence = assemble(ask.tokens, whole(n))
+    ids, types = sequence.ids[None], sequence.types[None]
+    with evaluating(model.module), torch.inference_mode(False), torch.enable_grad(), _failures(method):
+        forward = Forward(model.module, model.with_types)
+        layer, embeddings = _embedding_layer(model.module, forward, ids, types, method)
+
+        def score(given: torch.Tensor) -> torch.Tensor:
+            count = len(given)
+            rows, kinds = np.repeat(ids, count, axis=0), np.repeat(types, count, axis=0)
+            with _replaced(layer, rows, given):
+                logits = tensor_logits(logits_of(_passed(method, forward, rows, kinds), count), model.reading)
+            ask.charge(count, count * n, 0.0)
+            result: Any = target.score(logits)  # pyright: ignore[reportArgumentType]
+            if result.requires_grad:  # entered when the backward pass begins
+                result.register_hook(lambda _: ask.charge(count, count * n, 0.0, backwards=count))
+            return result
+
+        def baseline() -> torch.Tensor:
+            return _embed(layer, np.where(owner[None] >= 0, blank_id(model.tokenizer), ids))
+
+        ask.charge(1, n, 0.0)
+        batch = 1 if one_by_one(model.module) else max(1, model.batch_tokens // ids.shape[1])
+        yield Inside(embeddings, owner, score, baseline, batch)
+        ask.charge(0, 0, time.perf_counter() - start)
+
+
+def attentions(ask: Ask, method: str) -> tuple[FloatArray, IntArray]:
+    """(layers, heads, L, L) attention weights for the text as it is, and the owner of each place."""
+    model = _module_model(ask.model, method, "the attention weights")
+    sequence = assemble(ask.tokens, whole(len(ask.tokens)))
+    start = time.perf_counter()
+    with evaluating(model.module), torch.no_grad(), _failures(method):
+        _check_forwards(model.module, method)
+        twin = _eager_twin(model.module)
+        forward = Forward(twin, model.with_types)
+        if not forward.takes("output_attentions"):
+            raise ModelError(_no_attentions(model.module, method))
+        ids, types = sequence.ids[None], sequence.types[None]
+        output = _passed(method, forward, ids, types, output_attentions=True)
+    layers = getattr(output, "attentions", None)
+    if not layers or any(layer is None or layer.ndim != 4 for layer in layers):
+        raise ModelError(_no_attentions(model.module, method))
+    ask.charge(1, len(ask.tokens), time.perf_counter() - start)
+    return np.stack([layer[0].double().cpu().numpy() for layer in layers]), owners(ask.tokens)
+
+
+def _module_model(model: Model, method: str, what: str) -> ModuleModel:
+    if not isinstance(model, ModuleModel):
+        kind = "a function over texts" if getattr(model, "tokenizer", None) is None else "a function over ids"
+        raise ModelError(
+            f"{method!r} needs {what} of a torch model; this model is {kind}, which can only be asked. "
+            "Use a method that needs logits alone, or give the torch model itself"
+        )
+    return model
+
+
+@contextmanager
+def _failures(method: str) -> Iterator[None]:
+    try:
+        yield
+    except SlalomError:
+        raise
+    except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
+        raise _failed(method, error) from error
+
+
+def _failed(method: str, error: Exception) -> ModelError:
+    return ModelError(f"{method!r} failed inside the model: {type(error).__name__}: {error}")
+
+
+def _passed(method: str, forward: Forward, ids: IntArray, types: IntArray, **more: Any) -> Any:
+    """What the module returns; whatever it raises is a ModelError."""
+    try:
+        return forward.output(ids, types, **more)
+    except Exception as error:
+        raise _failed(method, error) from error
+
+
+def _embedding_layer(
+    module: nn.Module, forward: Forward, ids: IntArray, types: IntArray, method: str
+) -> tuple[nn.Module, torch.Tensor]:
+    """The layer that turns these ids into embeddings, found by watching one pass, and its output."""
+    declared = getattr(module, "get_input_embeddings", lambda: None)
+    try:
+        named = declared()
+    except NotImplementedError:
+        named = None
+    candidates = [part for part in module.modules() if part is named or isinstance(part, nn.Embedding)]
+    found: list[tuple[nn.Module, torch.Tensor]] = []
+
+    def watch(part: nn.Module, given: tuple[Any, ...], output: Any) -> None:
+        if given and _are(given[0], ids) and isinstance(output, torch.Tensor):
+            found.append((part, output.detach().clone()))
+
+    handles = [part.register_forward_hook(watch) for part in candidates]
+    try:
+        with torch.no_grad():
+            _passed(method, forward, ids, types)
+    finally:
+        for handle in handles:
+            handle.remove()
+    # An id equal to its own position would let the position table pass for the embeddings.
+    found.sort(key=lambda pair: pair[0] is not named)
+    if not found:
+        raise ModelError(f"{method!r} finds no embedding layer in {type(module).__name__} that reads the ids")
+    return found[0]
+
+
+@contextmanager
+def _replaced(layer: nn.Module, ids: IntArray, embeddings: torch.Tensor) -> Iterator[None]:
+    """While it lasts, the layer answers to these ids with these embeddings."""
+
+    def replace(_: nn.Module, given: tuple[Any, ...], output: Any) -> Any:
+        return embeddings.to(output.dtype) if given and _are(given[0], ids) else output
+
+    handle = layer.register_forward_hook(replace)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _are(given: Any, ids: IntArray) -> bool:
+    if not isinstance(given, torch.Tensor) or given.shape != ids.shape or given.is_floating_point():
+        return False
+    return np.array_equal(given.cpu().numpy(), ids)
+
+
+def _embed(layer: nn.Module, ids: IntArray) -> torch.Tensor:
+    place = next(layer.parameters()).device
+    with torch.no_grad():
+        return layer(torch.from_numpy(ids).to(place)).detach().clone()
+
+
+def blank_id(tokenizer: Any) -> int:
+    """The id of the token that says nothing: mask, pad, unknown or end, the first that there is."""
+    names = ("mask_token_id", "pad_token_id", "unk_token_id", "eos_token_id")
+    for found in (getattr(tokenizer, name, None) for name in names):
+        if found is not None:
+            return int(found)
+    raise ModelError(
+        "a token that says nothing is needed as the baseline, but the tokenizer has no mask, pad, unknown "
+        "or end token; for gradients use baseline='zero'"
+    )
+
+
+def _eager_twin(module: nn.Module) -> nn.Module:
+    """A copy of the module tree that shares every tensor and computes its attention weights in the open.
+
+    The fast kernels (sdpa, flash) never hold the weights; which kernel runs is read from the config.
+    """
+    tensors = (*module.parameters(), *module.buffers())
+    twin = copy.deepcopy(module, {id(tensor): tensor for tensor in tensors})
+    for part in twin.modules():
+        config: Any = getattr(part, "config", None)
+        if hasattr(config, "_attn_implementation"):
+            config._attn_implementation = "eager"
+    return twin
+
+
+def _check_forwards(module: nn.Module, method: str) -> None:
+    """Refuses a module with a function in place of a forward: a copy of it would still run the original."""
+    for name, part in module.named_modules():
+        own = vars(part).get("forward")
+        if isinstance(own, FunctionType):
+            raise ModelError(
+                f"{method!r} reads attention weights off a copy of the model, and the forward of "
+                f"{name or type(module).__name__!r} was replaced by a function ({own.__qualname__}), which "
+                "would run the original; use a method that needs gradients or logits"
+            )
+
+
+def _no_attentions(module: nn.Module, method: str) -> str:
+    return (
+        f"{method!r} needs attention weights, but {type(module).__name__} gives none: it has no attention "
+        "layers or does not show them; use a method that needs gradients or logits"
+    )

@@ -1,0 +1,1 @@
+"""What proves the library: the experiments of the papers, benchmarks beside peers, training for both."""

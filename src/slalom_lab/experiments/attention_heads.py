@@ -1,0 +1,184 @@
+"""The attention paper's figure of the attention patterns inside a single-layer transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy.stats import entropy, spearmanr
+
+from slalom.theory.layer import look
+from slalom.tokens import FloatArray, IntArray
+from slalom_lab.experiments._shared import figures
+from slalom_lab.experiments._shared.attention_models import (
+    FULL,
+    QUICK,
+    OneLayer,
+    Recipe,
+    one_layer,
+    texts_to_explain,
+    told,
+)
+from slalom_lab.experiments._shared.outcome import (
+    Judgement,
+    Outcome,
+    Row,
+    Settings,
+    all_of,
+    conclude,
+    decide,
+    distinct,
+    mean_row,
+)
+
+TITLE = "Attention paper, figure of the attention patterns of the heads"
+CLAIM = (
+    "the heads of a single-layer transformer attend to different tokens, so that a token's attention is a "
+    "matter of how heads are put together; and it does not tell what the token does to the output, since it "
+    "does not depend on the values"
+)
+NEEDS = {"data": ("imdb",), "packages": ("accelerate",)}
+
+SENTENCE = "AI in Paris is great but the weather is bad"
+PAPER = (0.11, 0.19, 0.00, 0.04, 0.14, 0.16, 0.00, 0.00, 0.00, 0.04, 0.17)
+"""What [CLS] attends to in one head of the paper's model; they do not say which head."""
+NEAREST = "nearest to the paper's"
+TOGETHER = "all"
+HALF = 0.5
+_APART, _FIRST, _HEADS = (
+    "two heads, attention apart",
+    "two heads, same top word",
+    "two heads, rank correlation",
+)
+_EFFECT, _SIZE, _OTHER = "α-avg with effect", "α-avg with size of effect", "α-avg with α-max"
+
+
+@dataclass(frozen=True)
+class Size:
+    recipe: Recipe
+    documents: int
+
+
+SIZES = {"quick": Size(QUICK, 40), "full": Size(FULL, 400)}
+
+
+def run(settings: Settings, size: Size | None = None) -> Outcome:
+    """[CLS]'s attention on the paper's sentence, head by head; how alike heads are over reviews."""
+    size = size or SIZES[settings.mode]
+    layer = one_layer(settings, size.recipe)
+    ids = layer.ids(SENTENCE)
+    rows = _sentence_rows(layer, ids)
+    rows += _review_rows(layer, texts_to_explain(settings, layer, size.documents))
+    used = told(size.recipe, layer, documents=size.documents, sentence=" ".join(layer.tokens(ids)))
+    return conclude(rows, judge, used, [settings.seed], figures.save(_figure(layer, ids), settings))
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """More than half of two heads' attention must lie apart, and attention must not rank as effects do."""
+    over = {row.measure: row for row in rows if row.where["head"] == TOGETHER}
+    apart, tells = decide(over[_APART], HALF), decide(over[_EFFECT], HALF)
+    heads = [head for head in distinct(rows, "head") if head not in (TOGETHER, NEAREST)]
+    sentence = (
+        f"of the attention that two of the {len(heads)} heads give the words of a review "
+        f"{over[_APART].ours:.0%} lies on different words, and {over[_FIRST].ours:.0%} of pairs agree on the "
+        f"first one (rank correlation {over[_HEADS].ours:.2f}; of α-avg and α-max {over[_OTHER].ours:.2f}); "
+        f"α-avg has a rank correlation of {over[_EFFECT].ours:+.2f} with what a word adds to the output, and "
+        f"{over[_SIZE].ours:+.2f} with the size of that; the heads' first tokens of the sentence are "
+        + ", ".join(_top(rows, head) for head in heads)
+    )
+    return all_of([apart, None if tells is None else not tells]), sentence
+
+
+def _top(rows: Sequence[Row], head: Any) -> str:
+    own = [row for row in rows if row.where["head"] == head and row.where["of"] == "sentence"]
+    return max(own, key=lambda row: row.ours or 0.0).measure
+
+
+def _sentence_rows(layer: OneLayer, ids: IntArray) -> list[Row]:
+    attention = look(layer.weights, ids).attention[:, 0, : len(ids)]
+    names = numbered(layer.tokens(ids))
+    rows = [
+        Row({"head": str(head + 1), "of": "sentence"}, name, float(weight))
+        for head, line in enumerate(attention)
+        for name, weight in zip(names, line, strict=True)
+    ]
+    if len(ids) == len(PAPER):
+        near = int(np.abs(attention - np.array(PAPER)).sum(axis=1).argmin())
+        rows += [
+            Row({"head": NEAREST, "of": "sentence"}, name, float(weight), paper=theirs)
+            for name, weight, theirs in zip(names, attention[near], PAPER, strict=True)
+        ]
+    return rows
+
+
+def numbered(tokens: Sequence[str]) -> list[str]:
+    """Tokens with a number where they occur again."""
+    seen: dict[str, int] = {}
+    names = []
+    for token in tokens:
+        seen[token] = seen.get(token, 0) + 1
+        names.append(token if seen[token] == 1 else f"{token} ({seen[token]})")
+    return names
+
+
+def _review_rows(layer: OneLayer, texts: Sequence[IntArray]) -> list[Row]:
+    own: dict[tuple[str, str], list[float]] = {}
+    for ids in texts:
+        seen = look(layer.weights, ids)
+        attention, inside = seen.attention[:, 0], slice(1, len(ids))
+        for head, line in enumerate(attention):
+            own.setdefault((str(head + 1), "on words"), []).append(float(line[inside].sum()))
+            own.setdefault((str(head + 1), "on the filling"), []).append(float(line[len(ids) :].sum()))
+            own.setdefault((str(head + 1), "tokens in effect"), []).append(float(np.exp(entropy(line))))
+        for measure, value in _alike(attention[:, inside], seen.values[:, inside]).items():
+            own.setdefault((TOGETHER, measure), []).append(value)
+    return [
+        mean_row({"head": head, "of": "reviews"}, measure, values) for (head, measure), values in own.items()
+    ]
+
+
+def _alike(attention: FloatArray, values: FloatArray) -> dict[str, float]:
+    """Rank correlations over the words of one review, of (K, n) weights and W_ℓ v."""
+    effect = (attention * values).mean(axis=0)
+    average = attention.mean(axis=0)
+    share = attention / attention.sum(axis=1, keepdims=True)
+    pairs = list(combinations(share, 2))
+    return {
+        _APART: float(np.mean([np.abs(a - b).sum() / 2 for a, b in pairs])),
+        _FIRST: float(np.mean([a.argmax() == b.argmax() for a, b in pairs])),
+        _HEADS: float(np.mean([_ranks(a, b) for a, b in pairs])),
+        _OTHER: _ranks(average, attention.max(axis=0)),
+        _EFFECT: _ranks(average, effect),
+        _SIZE: _ranks(average, np.abs(effect)),
+    }
+
+
+def _ranks(a: FloatArray, b: FloatArray) -> float:
+    found: Any = spearmanr(a, b)
+    return float(found.statistic)
+
+
+def _figure(layer: OneLayer, ids: IntArray) -> Any:
+    """Every head's attention of every token on every token; the read-out is the first line."""
+    import torch
+
+    with torch.no_grad():
+        found: Any = layer.model(input_ids=torch.from_numpy(ids)[None], output_attentions=True)
+    patterns = found.attentions[0][0, :, : len(ids), : len(ids)].double().numpy()
+    names = layer.tokens(ids)
+    across = min(3, len(patterns))
+    down = -(-len(patterns) // across)
+    picture = figures.figure(3.6 * across, 3.6 * down)
+    axes = np.atleast_1d(picture.subplots(down, across)).ravel()
+    for head, ax in enumerate(axes):
+        if head >= len(patterns):
+            ax.set_axis_off()
+            continue
+        ax.imshow(patterns[head], cmap="Blues", vmin=0.0)
+        ax.set_xticks(range(len(names)), names, rotation=90, fontsize=7)
+        ax.set_yticks(range(len(names)), names, fontsize=7)
+        ax.set_title(f"head {head + 1}", fontsize=9)
+    return picture

@@ -1,0 +1,110 @@
+"""Fig. 5: a film review as a value–importance scatter, with a choice of its words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from slalom.data import Document
+from slalom.evaluate.shorten import shorten
+from slalom.explanation import Explanation
+from slalom_lab.experiments._shared import figures, real, reviews
+from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, conclude
+
+TITLE = "SLALOM paper, Fig. 5"
+CLAIM = (
+    "in a film review both negative and positive words get high importances, with values of different sign, "
+    "while function words have low importances"
+)
+NEEDS = {"data": ("imdb",), "packages": ("matplotlib",)}
+
+_SHOWN = 8
+"""Words drawn of each kind: for the label, against it, function words."""
+
+
+@dataclass(frozen=True)
+class Size:
+    documents: int
+    cut: int
+
+
+SIZES = {"quick": Size(6, 100), "full": Size(12, 128)}
+
+
+def run(settings: Settings, size: Size | None = None) -> Outcome:
+    """Count over several reviews what the paper shows for one; draw the one that speaks most both ways."""
+    size = size or SIZES[settings.mode]
+    classifier = next(iter(real.classifiers(settings, "imdb")))
+    explained = list(explanations(settings, classifier, size))
+    rows = [row for i, (_, one) in enumerate(explained) for row in reviews.rows(one, {"review": i + 1})]
+    drawn = max((one for _, one in explained), key=two_sided)
+    figure = figures.save(_figure(drawn), settings)
+    return conclude(rows, judge, {**asdict(size), "model": classifier.title}, (settings.seed,), figure)
+
+
+def explanations(
+    settings: Settings, classifier: real.Classifier, size: Size
+) -> Iterator[tuple[Document, Explanation]]:
+    """Reviews, cut, and what this library says about them."""
+    for place, document in enumerate(real.documents(settings, "imdb", size.documents)):
+        settings.say(f"review {place + 1} of {size.documents}")
+        text = shorten(classifier.explainer.model, document, size.cut)
+        yield text, classifier.explainer(text.text, seed=settings.seed)
+
+
+def two_sided(explanation: Explanation) -> int:
+    """How many important tokens the weaker of the two sides has."""
+    signs = np.sign(explanation.values[reviews.strongest(explanation)])
+    return int(min((signs > 0).sum(), (signs < 0).sum()))
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """Each part must hold for more than half of the reviews in which it can be seen."""
+    places = list(dict.fromkeys(row.where["review"] for row in rows))
+    both = sum(reviews.both_signs(rows, review=place) for place in places)
+    lower = [held for place in places if (held := reviews.lower(rows, review=place)) is not None]
+    sentence = (
+        f"the most important quarter of the tokens speaks for and against the label in {both} of "
+        f"{len(places)} reviews; function words are less important than the others in {sum(lower)} of "
+        f"{len(lower)}"
+    )
+    if not lower:
+        return None, sentence
+    return sum(lower) > len(lower) / 2 and both > len(places) / 2, sentence
+
+
+def _figure(explanation: Explanation) -> Any:
+    picture = figures.figure(7.0, 5.0)
+    ax = picture.subplots()
+    values, importances = explanation.values, explanation.importances
+    function = reviews.function_words(explanation)
+    ax.axvline(0, color="0.8", linewidth=0.8)
+    ax.scatter(values, importances, s=8, color="0.85")
+    kinds = {
+        f"for {explanation.target}": ~function & (values > 0),
+        f"against {explanation.target}": ~function & (values < 0),
+        "function words": function,
+    }
+    for colour, (name, part) in zip(figures.COLOURS, kinds.items(), strict=False):
+        chosen = _first_copies(explanation, np.flatnonzero(part))
+        ax.scatter(values[chosen], importances[chosen], s=26, color=colour, label=name)
+        for i in chosen:
+            word = figures.plain(explanation.tokens.strings[i])
+            ax.annotate(word, (values[i], importances[i]), (3, 3), textcoords="offset points", fontsize=8)
+    ax.set_xlabel("value")
+    ax.set_ylabel("importance")
+    ax.legend(frameon=False, fontsize=8)
+    return picture
+
+
+def _first_copies(explanation: Explanation, places: Any) -> list[int]:
+    """The most important of some places, one of each token with a letter."""
+    found: dict[str, int] = {}
+    for i in sorted(places, key=lambda i: -explanation.importances[i]):
+        token = explanation.tokens.strings[i].strip().lower()
+        if token.isalpha() and len(found) < _SHOWN:
+            found.setdefault(token, int(i))
+    return list(found.values())

@@ -1,0 +1,194 @@
+"""Fig. 9 (F.3): SLALOM-Ana, SLALOM-SGD and the exact solver over context length and vocabulary size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from slalom.surrogate import Slalom
+from slalom_lab.experiments._shared import figures
+from slalom_lab.experiments._shared.outcome import (
+    Judgement,
+    Outcome,
+    Row,
+    Settings,
+    conclude,
+    distinct,
+    mean_row,
+    select,
+)
+from slalom_lab.experiments._shared.solvers import fitted
+from slalom_lab.experiments._shared.synthetic import (
+    ask,
+    centred,
+    count_matrix,
+    labelled,
+    names,
+    random_slalom,
+    slalom_sequences,
+    trained,
+)
+
+TITLE = "SLALOM paper, Fig. 9 (F.3)"
+CLAIM = (
+    "SLALOM-Ana and SLALOM-SGD are alike in parameter error; on log-odds, the error of SGD stays almost "
+    "constant over the context length while that of Ana grows, since Ana sees short sequences only"
+)
+NEEDS = {"data": (), "packages": ("accelerate",)}
+
+SOLVERS = ("ana", "sgd", "exact")
+_LOGIT, _PARAMETER, _MODEL = "logit MSE", "parameter MSE", "MSE to the model"
+"""The first two from the SLALOM behind the labels, the last from what the transformer itself answers."""
+
+
+@dataclass(frozen=True)
+class Size:
+    words: tuple[int, ...]
+    contexts: tuple[int, ...]
+    texts: int
+    queries: int
+    epochs: float
+    width: int
+    layers: int
+    runs: int
+
+    @property
+    def settings(self) -> list[tuple[int, int]]:
+        """(words, context): each of the two is varied at the other's middle value."""
+        middle_words = self.words[len(self.words) // 2]
+        middle = self.contexts[len(self.contexts) // 2]
+        return list(
+            dict.fromkeys([*((middle_words, n) for n in self.contexts), *((d, middle) for d in self.words)])
+        )
+
+
+SIZES = {
+    "quick": Size((10, 20, 40), (5, 10, 30), 40_000, 5000, 1, 64, 1, 1),
+    "full": Size((10, 20, 40), (5, 10, 20, 30), 40_000, 5000, 2, 64, 1, 2),
+}
+
+
+def run(settings: Settings, size: Size | None = None) -> Outcome:
+    """Errors of every solver on a transformer trained for every vocabulary and context length."""
+    size = size or SIZES[settings.mode]
+    seeds = [settings.seed + i for i in range(size.runs)]
+    found: dict[tuple[int, int, str], list[dict[str, float]]] = {}
+    for seed in seeds:
+        for words, context in size.settings:
+            settings.say(f"{words} words, context {context}, seed {seed}")
+            for solver, numbers in _errors(settings, size, words, context, seed).items():
+                found.setdefault((words, context, solver), []).append(numbers)
+    rows = [
+        mean_row(
+            {"words": words, "context": context, "solver": solver}, measure, [run[measure] for run in runs]
+        )
+        for (words, context, solver), runs in found.items()
+        for measure in runs[0]
+    ]
+    figure = figures.save(_figure(rows, size), settings)
+    return conclude(rows, judge, asdict(size), seeds, figure)
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """At the longest context Ana's logit error must exceed SGD's and have grown more than SGD's."""
+    contexts = sorted(distinct(rows, "context"))
+    shortest, longest = contexts[0], contexts[-1]
+    words = {row.where["words"] for row in rows if row.where["context"] == longest}
+    common = next(d for d in words if select(rows, _LOGIT, words=d, context=shortest))
+    at = {
+        (solver, n): select(rows, _LOGIT, words=common, context=n, solver=solver)[0]
+        for solver in SOLVERS
+        for n in (shortest, longest)
+    }
+    growth = {solver: at[solver, longest] / at[solver, shortest] for solver in SOLVERS}
+    own = [select(rows, _MODEL, words=common, context=longest, solver=solver)[0] for solver in SOLVERS]
+    parameters = {solver: float(np.mean(select(rows, _PARAMETER, solver=solver))) for solver in SOLVERS}
+    holds = at["ana", longest] > at["sgd", longest] and growth["ana"] > growth["sgd"]
+    sentence = (
+        f"from context {shortest} to {longest} the logit error goes from "
+        + "; ".join(f"{at[s, shortest]:.3g} to {at[s, longest]:.3g} with {s}" for s in SOLVERS)
+        + "; mean parameter errors: "
+        + ", ".join(f"{s} {parameters[s]:.3g}" for s in SOLVERS)
+        + f"; from the transformer's own answers at context {longest}: "
+        + ", ".join(f"{s} {value:.3g}" for s, value in zip(SOLVERS, own, strict=True))
+    )
+    return holds, sentence
+
+
+def analyse(rows: Sequence[Row]) -> str:
+    """How much of the logit error is the transformer's own, which no solver can undo."""
+    own, logit = (
+        {s: float(np.mean(select(rows, measure, solver=s))) for s in SOLVERS} for measure in (_MODEL, _LOGIT)
+    )
+    return (
+        "mean squared error on average over all settings, from the SLALOM behind the labels and from the "
+        "transformer's own answers: "
+        + ", ".join(f"{s} {logit[s]:.3g} and {own[s]:.3g}" for s in SOLVERS)
+        + "; the first holds what the transformer did not learn, the second what a solver cannot describe"
+    )
+
+
+def _errors(
+    settings: Settings, size: Size, words: int, context: int, seed: int
+) -> dict[str, dict[str, float]]:
+    from slalom_lab.training import Network
+
+    truth = random_slalom(words, np.random.default_rng(seed))
+    rng = np.random.default_rng((seed, 4))
+    sequences = slalom_sequences(size.texts, words, context, rng)
+    documents = labelled(sequences, truth.predict(count_matrix(sequences, words))[:, 0], names(words), rng)
+    network = Network("distilbert", layers=size.layers, width=size.width)
+    explainer = trained(settings, network, documents, names(words), epochs=size.epochs, batch=64, seed=seed)
+    queries, test = (slalom_sequences(size.queries, words, context, rng) for _ in range(2))
+    outputs, fresh = ask(explainer, queries, names(words)), count_matrix(test, words)
+    wanted, own = truth.predict(fresh)[:, 0], ask(explainer, test, names(words))
+    result = {}
+    for solver in SOLVERS:
+        if solver == "ana":
+            surrogate = _ana(explainer, words)
+        else:
+            surrogate = fitted(solver, count_matrix(queries, words), outputs, seed)
+        told = surrogate.predict(fresh)[:, 0]
+        result[solver] = {
+            _LOGIT: float(np.mean((told - wanted) ** 2)),
+            _PARAMETER: float(np.mean((centred(surrogate) - centred(truth)) ** 2)),
+            _MODEL: float(np.mean((told - own) ** 2)),
+        }
+    return result
+
+
+def _ana(explainer: Any, words: int) -> Slalom:
+    from slalom.fit import ana
+
+    singles = ask(explainer, list(ana.single_queries(words)), names(words))
+    plan = ana.pair_queries(singles)
+    pairs = ask(explainer, list(plan.pairs), names(words))
+    return ana.solve(plan, singles, pairs, strict=False).surrogate
+
+
+def _figure(rows: Sequence[Row], size: Size) -> Any:
+    picture = figures.figure(8.0, 6.0)
+    axes = picture.subplots(2, 2)
+    middle_words = size.words[len(size.words) // 2]
+    middle = size.contexts[len(size.contexts) // 2]
+    for line, measure in zip(axes, (_LOGIT, _PARAMETER), strict=True):
+        varied = {"context": (size.contexts, "words", middle_words), "words": (size.words, "context", middle)}
+        for ax, (key, (values, other, fixed)) in zip(line, varied.items(), strict=True):
+            curves = {
+                solver: (
+                    values,
+                    [
+                        select(rows, measure, solver=solver, **{key: value, other: fixed})[0]
+                        for value in values
+                    ],
+                )
+                for solver in SOLVERS
+            }
+            figures.lines(ax, curves)
+            ax.set_yscale("log")
+            ax.set_xlabel({"context": "context length", "words": "vocabulary"}[key])
+            ax.set_ylabel(measure)
+    return picture

@@ -1,0 +1,85 @@
+"""Table 2b: AU-ROC of predicting human attention on Yelp-HAT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slalom_lab.experiments._shared import figures, real
+from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, all_of, conclude, decide
+
+TITLE = "SLALOM paper, Table 2b"
+CLAIM = (
+    "importances predict where human attention is placed better than values and linearised scores, and "
+    "better than LIME and SHAP"
+)
+NEEDS = {"data": ("yelp_hat", "yelp"), "packages": ("lime", "pyarrow", "shap", "sklearn")}
+
+COLUMNS = ("values", "importances", "lin. SLALOM", "LIME", "SHAP")
+
+
+def _paper(*numbers: tuple[float, float]) -> dict[str, tuple[float, float]]:
+    return dict(zip(COLUMNS, numbers, strict=True))
+
+
+PAPER = {
+    "DistilBERT": _paper((0.68, 0.03), (0.73, 0.02), (0.71, 0.03), (0.67, 0.03), (0.69, 0.03)),
+    "BERT": _paper((0.57, 0.04), (0.72, 0.03), (0.64, 0.03), (0.63, 0.03), (0.68, 0.03)),
+    "GPT-2": _paper((0.67, 0.02), (0.67, 0.02), (0.67, 0.02), (0.64, 0.03), (0.60, 0.03)),
+}
+_MAP = "auroc_consensus"
+NUMBERS = {
+    "values": ("slalom_sgd", f"{_MAP}_value"),
+    "importances": ("slalom_sgd", f"{_MAP}_importance"),
+    "lin. SLALOM": ("slalom_sgd", _MAP),
+    "LIME": ("lime", _MAP),
+    "SHAP": ("kernel_shap", _MAP),
+    "values (this library)": ("slalom", f"{_MAP}_value"),
+    "importances (this library)": ("slalom", f"{_MAP}_importance"),
+    "lin. (this library)": ("slalom", _MAP),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    documents: int
+    budget: int
+    cut: int
+
+
+SIZES = {"quick": Size(20, 500, 128), "full": Size(40, 5000, 128)}
+
+
+def run(settings: Settings, size: Size | None = None) -> Outcome:
+    """AU-ROC of unsigned scores for the words that all annotators marked."""
+    size = size or SIZES[settings.mode]
+    texts = real.documents(settings, "yelp_hat", size.documents)
+    methods = ("slalom_sgd", "lime", "kernel_shap", "slalom")
+    rows: list[Row] = []
+    for classifier in real.classifiers(settings, "yelp"):
+        rows += real.accuracy(classifier, "yelp")
+        results = real.study(
+            settings, classifier, texts, methods, ("human_attention",), budget=size.budget, cut=size.cut
+        )
+        rows += real.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
+        others = [name for name in COLUMNS if name != "importances"]
+        rows += real.differences(results, classifier, "human_attention", NUMBERS, "importances", others)
+        rows += real.costs(results, classifier)
+    figure = figures.save(figures.columns(real.shown(rows), "AU-ROC for the consensus map"), settings)
+    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
+
+
+def analyse(rows: Sequence[Row]) -> str:
+    """Which of the differences are clear, and what both sides cost."""
+    return f"{real.weigh(rows)}. {real.tell_costs(rows)}"
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """The claim holds if the importances are above every other column by two standard errors."""
+    found = real.gaps(rows)
+    verdicts = [all_of([decide(gap) for gap in gaps]) for gaps in found.values()]
+    sentence = (
+        f"importances are above all others by two standard errors for {verdicts.count(True)} of {len(found)} "
+        f"models ({'; '.join(real.tell(model, gaps) for model, gaps in found.items())})"
+    )
+    return all_of(verdicts), sentence

@@ -1,0 +1,117 @@
+"""Table 2c: deletion AOPC of SLALOM's scores, LIME, SHAP, IG and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from slalom_lab.experiments._shared import figures, real
+from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, all_of, conclude, decide
+
+TITLE = "SLALOM paper, Table 2c"
+CLAIM = "linearised SLALOM scores outperform LIME and SHAP in the deletion benchmark"
+NEEDS = {"data": ("imdb",), "packages": ("captum", "lime", "pyarrow", "shap", "sklearn")}
+
+COLUMNS = ("values", "importances", "lin. SLALOM", "LIME", "SHAP", "IG", "Grad")
+PAIRS = {
+    "lin. SLALOM": ("LIME", "SHAP"),
+    "this library": ("LIME", "lin. SLALOM"),
+    real.FAST: ("LIME", "lin. SLALOM"),
+}
+"""Which columns are compared with which; the claim is about the first."""
+
+
+def paper(*numbers: tuple[float, float]) -> dict[str, tuple[float, float]]:
+    """A line of the paper's table."""
+    return dict(zip(COLUMNS, numbers, strict=True))
+
+
+PAPER = {
+    "DistilBERT": paper(
+        (0.913, 0.053),
+        (0.249, 0.215),
+        (0.915, 0.053),
+        (0.892, 0.068),
+        (0.876, 0.071),
+        (0.360, 0.346),
+        (0.387, 0.344),
+    ),
+    "BERT": paper(
+        (0.943, 0.048),
+        (0.262, 0.252),
+        (0.944, 0.048),
+        (0.939, 0.056),
+        (0.929, 0.070),
+        (0.093, 0.130),
+        (0.093, 0.129),
+    ),
+    "GPT-2": paper(
+        (0.907, 0.055),
+        (0.294, 0.154),
+        (0.908, 0.055),
+        (0.905, 0.057),
+        (0.895, 0.063),
+        (0.378, 0.203),
+        (0.436, 0.204),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Size:
+    documents: int
+    budget: int
+    cut: int
+
+
+SIZES = {"quick": Size(12, 500, 96), "full": Size(40, 5000, 128)}
+
+
+def run(settings: Settings, size: Size | None = None) -> Outcome:
+    """AOPC with tokens dropped in steps of five, strongest first; explained is the predicted label."""
+    size = size or SIZES[settings.mode]
+    rows = measured(settings, size, "deletion", PAPER)
+    figure = figures.save(figures.columns(real.shown(rows), "deletion AOPC, high is good"), settings)
+    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
+
+
+def measured(
+    settings: Settings, size: Size, protocol: str, published: dict[str, dict[str, tuple[float, float]]]
+) -> list[Row]:
+    """The rows of deletion or insertion: both are judged on the same explanations, which are made once."""
+    texts = real.documents(settings, "imdb", size.documents)
+    rows: list[Row] = []
+    for classifier in real.classifiers(settings, "imdb"):
+        results = real.study(
+            settings,
+            classifier,
+            texts,
+            tuple(real.METHODS.values()),
+            ("deletion", "insertion"),
+            budget=size.budget,
+            cut=size.cut,
+        )
+        numbers = {column: (method, "aopc") for column, method in real.METHODS.items()}
+        rows += real.rows(results, classifier, protocol, numbers, published[classifier.like])
+        sign = 1.0 if protocol == "deletion" else -1.0
+        for one, others in PAIRS.items():
+            rows += real.differences(results, classifier, protocol, numbers, one, others, sign)
+        if protocol == "deletion":
+            rows += real.costs(results, classifier)
+    return rows
+
+
+def analyse(rows: Sequence[Row]) -> str:
+    """Which of the differences are clear, and what both sides cost."""
+    return f"{real.weigh(rows)}. {real.tell_costs(rows)}"
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """The claim holds if the linearised scores are above LIME and SHAP by two standard errors."""
+    found = real.gaps(rows)
+    verdicts = [all_of([decide(gap) for gap in gaps[:2]]) for gaps in found.values()]
+    sentence = (
+        f"linearised SLALOM is above LIME and SHAP by two standard errors for {verdicts.count(True)} of "
+        f"{len(found)} models ({'; '.join(real.tell(model, gaps) for model, gaps in found.items())})"
+    )
+    return all_of(verdicts), sentence
