@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 
 from handmade import HOSTILE, REVIEW, hostile_explanation, single_score
 from slalom.api import Explainer
-from slalom.compare import Predicted, compare, correlations, explained, order, ranked, skipped
+from slalom.compare import Compared, Predicted, compare, correlations, explained, order, ranked, skipped
 from slalom.errors import InputError, SlalomError, SlalomWarning
 from slalom.explainers import names
 from slalom.view.compare import show, told
@@ -210,3 +210,15 @@ def test_a_long_text_has_its_strongest_words(explainer: Explainer):
     assert "The 40 strongest of 81 words and methods" in page
     assert "<bdi>great</bdi></th>" in page
     assert page.count('<th scope="row"><bdi>') == 40
+
+
+def test_a_comparison_comes_back_from_its_document(explainer: Explainer):
+    found = compare(explainer, REVIEW, SOME, target="positive")
+    again = Compared.from_dict(found.to_dict())
+    assert again.predicted == found.predicted
+    assert skipped(again) == skipped(found)
+    assert render(again) == render(found)
+    with pytest.raises(InputError, match="no comparison of methods"):
+        Compared.from_dict({"format": "slalom-explanation"})
+    with pytest.raises(InputError, match="damaged"):
+        Compared.from_dict({"format": "slalom-comparison"})

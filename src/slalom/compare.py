@@ -105,6 +105,21 @@ class Compared(dict[str, Explanation | str]):
             },
         }
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Compared:
+        """The comparison in a document made by `to_dict`."""
+        if document.get("format") != "slalom-comparison":
+            raise InputError(f"this is no comparison of methods: its format is {document.get('format')!r}")
+        try:
+            found = cls({name: Explanation.from_dict(one) for name, one in document["methods"].items()})
+            found |= {str(name): str(reason) for name, reason in document["not_run"].items()}
+            tried = document.get("predicted", {})
+            r2 = {str(name): float(value) for name, value in tried.get("r2", {}).items()}
+            found.predicted = Predicted(int(tried.get("copies", 0)), r2, tuple(tried.get("tied", ())))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"this comparison is damaged: {type(error).__name__}: {error}") from error
+        return found
+
     def plot(self, *, signed: bool = False, ax: Axes | None = None) -> Axes:
         """The rank correlations between the methods, as a matplotlib picture."""
         from slalom.view import plot

@@ -96,7 +96,6 @@ def test_the_whole_way(browser: Browser, address: str, explainer: Explainer):
         report.close()
 
         ready(page, address)
-        expect(page.locator("#result")).to_be_hidden()
         entry = page.locator("#past-list .open")
         expect(entry).to_have_count(1)
         expect(entry.locator(".words")).to_have_text(TEXT)
@@ -107,6 +106,58 @@ def test_the_whole_way(browser: Browser, address: str, explainer: Explainer):
         page.click("#clear")
         expect(entry).to_have_count(0)
         assert page.evaluate("localStorage.getItem('slalom.history')") is None
+    assert seen.errors == []
+    assert all(url.startswith(address) for url in seen.requests)
+
+
+def test_the_page_begins_with_an_explained_example(browser: Browser, address: str, explainer: Explainer):
+    with watched(browser, viewport={"width": 390, "height": 800}) as (page, seen):
+        page.goto(address)
+        expect(page.locator("#status")).to_have_text(re.compile("^An example"))
+        expect(page.locator("#explanation .slalom-explanation[data-ready]")).to_be_visible()
+        assert page.input_value("#text") == TEXT
+        wanted = explainer(TEXT)
+        expect(page.locator("#explanation .head h2")).to_have_text(f"Why {wanted.target}?")
+        assert page.locator("#past-list li").count() == 0
+        great = wanted.tokens.strings.index("great")
+        page.locator("#explanation .text .t").nth(great).click()
+        counts = [int(i != great) for i in range(len(wanted))]
+        score = true_score(explainer, TEXT, counts) * (1 if wanted.target == "positive" else -1)
+        model = page.locator('#explanation tr[data-reading="model"] td.score')
+        until(lambda: shown(model) == pytest.approx(score, abs=ROUNDING))
+        expect(page.locator("#explanation .sheet")).to_contain_text(f"{100 / (1 + np.exp(-score)):.1f} %")
+    assert seen.errors == []
+
+
+def test_methods_are_compared_in_the_page(browser: Browser, address: str):
+    with watched(browser) as (page, seen):
+        ready(page, address)
+        page.select_option("#model", "lengths")
+        page.fill("#text", "one two three four five six seven")
+        page.fill("#budget", "70")
+        page.click("#compare")
+        expect(page.locator("#status")).to_have_text(re.compile(r"^Compared \d+ methods\."))
+        expect(page.locator("#explanation .league tbody tr")).not_to_have_count(0)
+        assert "not run" in page.locator("#explanation").inner_text()  # a function has no gradients
+        with page.context.expect_page() as opened:
+            page.click("#report")
+        expect(opened.value.locator("h1")).to_contain_text("methods side by side")
+        opened.value.close()
+    assert seen.errors == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_api_is_described_on_a_page(browser: Browser, address: str, scheme: Any):
+    look: Any = {"color_scheme": scheme, "bypass_csp": True, "viewport": {"width": 390, "height": 800}}
+    with watched(browser, **look) as (page, seen):
+        page.goto(f"{address}/docs")
+        said = page.locator("main").inner_text()
+        for path in ("POST /api/explain", "POST /api/compare", "POST /api/predict", "GET /api/models/{name}"):
+            assert path in said
+        assert "One score for each position" in said
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        found = Axe().run(page).response["violations"]
+        assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
     assert seen.errors == []
     assert all(url.startswith(address) for url in seen.requests)
 

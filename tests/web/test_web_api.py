@@ -294,8 +294,7 @@ def test_the_description_is_valid_and_complete(http: httpx.Client):
     assert steps["anyOf"] == [{"type": "integer", "minimum": 1, "maximum": 500}]
     assert steps["description"] == "Of integrated_gradients."
     assert properties["options"]["additionalProperties"] is False
-    for page in ("/docs", "/redoc"):
-        assert http.get(page).status_code == 404
+    assert http.get("/redoc").status_code == 404
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
@@ -358,3 +357,40 @@ def test_answers_do_not_depend_on_the_chunks(models: dict[str, Any], monkeypatch
     assert chunked.differentiable is None
     assert len(asked) > before + 8
     assert chunked.logits(tokens, from_rows([], len(tokens))).shape == (0, 2)
+
+
+def test_an_example_is_made_once_and_kept(models: dict[str, Any]):
+    with client({"tiny": models["tiny"]}, token="open-sesame") as http:
+        assert http.get("/api/example").status_code == 401
+        http.headers["authorization"] = "Bearer open-sesame"
+        first = http.get("/api/example").json()
+        assert first["request"] == {"text": tasks.EXAMPLE, "model": "tiny"}
+        assert first == http.get("/api/example").json()
+        page = http.get(first["report"], headers={"authorization": ""})
+        assert page.status_code == 200
+        assert "awful" in page.text
+        assert http.get("/reports/example/fragment").text.startswith('<div class="slalom-explanation">')
+
+
+def test_methods_are_compared(http: httpx.Client, models: dict[str, Any]):
+    answer = http.post(
+        "/api/compare",
+        json={"text": TEXT, "model": "tiny", "methods": ["slalom", "occlusion", "attention"], "budget": 80},
+    )
+    assert answer.status_code == 200, answer.text
+    document = answer.json()["comparison"]
+    assert list(document["methods"]) == ["slalom", "occlusion", "attention"]
+    alone = Explainer(models["tiny"])(TEXT, method="occlusion", budget=80)
+    same_scores(Explanation.from_dict(document["methods"]["occlusion"]).score(), alone.score())
+    assert set(document["predicted"]["r2"]) == set(document["methods"])
+    page = http.get(answer.json()["report"])
+    assert "methods side by side" in page.text
+    assert "'sha256-" in page.headers["content-security-policy"]
+    assert '<table class="heat">' in http.get(f"/reports/{answer.json()['id']}/fragment").text
+
+
+def test_comparisons_that_are_refused(http: httpx.Client):
+    assert "has no method 'nope'" in refused(http, "/api/compare", text=TEXT, methods=["nope"])
+    assert "each method once" in refused(http, "/api/compare", text=TEXT, methods=["lime", "lime"])
+    assert "this server asks at most" in refused(http, "/api/compare", text=TEXT, budget=10**6)
+    assert "gradients" in refused(http, "/api/compare", text=TEXT, model="slow", methods=["gradient"])

@@ -19,7 +19,7 @@ from slalom.web.executor import Closing, Desk
 from slalom.web.middleware import Guard, problem
 from slalom.web.registry import Shelf
 from slalom.web.reports import open_reports
-from slalom.web.routes import State, answer_to, invalid
+from slalom.web.routes import Example, State, answer_to, invalid
 from slalom.web.schemas import schema
 from slalom.web.settings import Limits, Settings
 
@@ -42,6 +42,7 @@ def build(settings: Settings) -> FastAPI:
         single=Desk("single", 1, limits.waiting, closing),
         # What-if and reports are quick, and do not wait behind explanations.
         quick=Desk("quick", limits.concurrent, 4 * (limits.concurrent + limits.waiting), closing),
+        example=Example(),
     )
 
     @asynccontextmanager
@@ -53,7 +54,7 @@ def build(settings: Settings) -> FastAPI:
         title="slalom",
         version=version("slalom-xai"),
         description=DESCRIPTION,
-        docs_url=None,  # the usual page of documentation loads its script from elsewhere
+        docs_url=None,  # the usual page loads its script from elsewhere; ours is in slalom.web.docs
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
@@ -74,13 +75,13 @@ def build(settings: Settings) -> FastAPI:
 def _with_limits(document: dict[str, Any], limits: Limits) -> dict[str, Any]:
     """The description, with what this server allows."""
     schemas = document["components"]["schemas"]
-    for name in ("ExplainRequest", "PredictRequest"):
+    for name in ("ExplainRequest", "PredictRequest", "CompareRequest"):
         schemas[name]["properties"]["text"]["maxLength"] = limits.characters
-    fields = schemas["ExplainRequest"]["properties"]
-    fields["options"] |= schema()
-    for form in fields["budget"]["anyOf"]:
-        if form.get("type") == "integer":
-            form["maximum"] = limits.queries
+    schemas["ExplainRequest"]["properties"]["options"] |= schema()
+    for name in ("ExplainRequest", "CompareRequest"):
+        for form in schemas[name]["properties"]["budget"]["anyOf"]:
+            if form.get("type") == "integer":
+                form["maximum"] = limits.queries
     return document
 
 

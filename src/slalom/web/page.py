@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -30,6 +30,16 @@ async def index() -> Response:
     return Response(_own("index.html"), media_type="text/html; charset=utf-8", headers=headers)
 
 
+@router.get("/docs")
+async def docs(request: Request) -> Response:
+    from slalom.web.docs import render
+    from slalom.web.tasks import EXAMPLE
+
+    html = render(request.app.openapi(), EXAMPLE)
+    headers = {"content-security-policy": POLICY}
+    return Response(html, media_type="text/html; charset=utf-8", headers=headers)
+
+
 @router.get("/static/{name}")
 async def static(name: str) -> Response:
     if name not in _names():
@@ -41,9 +51,9 @@ async def static(name: str) -> Response:
 @cache
 def report_policy() -> str:
     """What a report may do: run and look like what the view wrote into it."""
-    from slalom.view.style import FRAGMENT, PAGE, SCRIPT, policy
+    from slalom.view.style import COMPARISON, FRAGMENT, PAGE, SCRIPT, policy
 
-    return f"{policy((PAGE, FRAGMENT), (SCRIPT,))}; frame-ancestors 'none'"
+    return f"{policy((PAGE, FRAGMENT, COMPARISON), (SCRIPT,))}; frame-ancestors 'none'"
 
 
 @cache
@@ -59,6 +69,6 @@ def _own(name: str) -> bytes:
 
 @cache
 def _view() -> dict[str, str]:
-    from slalom.view.style import FRAGMENT, SCRIPT
+    from slalom.view.style import COMPARISON, FRAGMENT, SCRIPT
 
-    return {"explanation.css": FRAGMENT, "explanation.js": SCRIPT}
+    return {"explanation.css": f"{FRAGMENT}\n{COMPARISON}", "explanation.js": SCRIPT}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -97,6 +98,22 @@ api = APIRouter(responses=_PROBLEMS)
 reports = APIRouter(prefix="/reports", responses={404: {"model": s.Problem}}, dependencies=[_BEARER])
 
 
+class Example:
+    """The explanation that the page begins with: made when somebody first looks, and kept."""
+
+    name = "example"
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._document: str | None = None
+
+    def get(self, make: Callable[[], str]) -> str:
+        with self._lock:
+            if self._document is None:
+                self._document = make()
+            return self._document
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """What the routes share."""
@@ -108,6 +125,7 @@ class State:
     explanations: Desk
     single: Desk
     quick: Desk
+    example: Example
 
     def watch(self) -> Watch:
         return Watch(self.settings.limits.seconds)
@@ -196,11 +214,57 @@ async def explain(request: Request, order: s.ExplainRequest) -> Response:
         return tasks.answer(explanation, name, _address(state, name))
 
     desk = state.single if tasks.one_at_a_time(order.method) else state.explanations
-    job = desk.start(watch, work)
+    return await _answered(request, desk.start(watch, work))
+
+
+async def _answered(request: Request, job: Job) -> Response:
+    """The result of a job; line by line for clients that want to see how it goes."""
     if LINES in request.headers.get("accept", ""):
         headers = {"x-accel-buffering": "no"}  # nginx would keep the progress back otherwise
         return StreamingResponse(_lines(request, job), media_type=LINES, headers=headers)
     return Response(await job.wait(request), media_type="application/json")
+
+
+@api.post(
+    "/api/compare",
+    response_model=s.CompareAnswer,
+    tags=["ask"],
+    dependencies=[_BEARER],
+    responses={200: {"content": {LINES: {"schema": {"type": "string"}}}}},
+)
+async def compare(request: Request, order: s.CompareRequest) -> Response:
+    """Explains a text by several methods and says which predicts the model best; progress as for explain."""
+    state, watch = _state(request), _state(request).watch()
+    place = state.shelf[order.model]
+    _check_text(order, state.settings.limits.characters)
+    wanted = tasks.orders(order, state.settings.limits.queries)
+
+    def work() -> str:
+        comparison = tasks.compare(place, wanted, watch, state.settings.limits.tokens)
+        name = state.reports.put(tasks.document(comparison)) if order.save else None
+        return tasks.compared(comparison, name, _address(state, name))
+
+    return await _answered(request, state.single.start(watch, work))
+
+
+@api.get("/api/example", response_model=s.ExampleAnswer, tags=["ask"], dependencies=[_BEARER])
+async def example(request: Request) -> dict[str, Any]:
+    """An explained example, by the first model; made once, then kept."""
+    state, watch = _state(request), _state(request).watch()
+    await state.explanations.start(watch, partial(_example, state, watch)).wait(request)
+    asked = s.ExplainRequest.model_validate({"text": tasks.EXAMPLE, "model": state.settings.first})
+    return {
+        "id": Example.name,
+        "report": _address(state, Example.name),
+        "request": asked.model_dump(exclude_defaults=True),
+    }
+
+
+def _example(state: State, watch: Watch) -> str:
+    order = s.ExplainRequest.model_validate({"text": tasks.EXAMPLE})
+    place = state.shelf[state.settings.first]
+    make = partial(tasks.explain, place, order, watch, state.settings.limits.tokens)
+    return state.example.get(lambda: tasks.document(make()))
 
 
 @reports.get("/{name}", response_class=HTMLResponse, tags=["reports"])
@@ -223,11 +287,13 @@ async def fragment(request: Request, name: str) -> Response:
 async def _rendered(request: Request, name: str, render: Any) -> str:
     state = _state(request)
 
+    watch = state.watch()
+
     def work() -> str | None:
-        kept = state.reports.get(name)
+        kept = _example(state, watch) if name == Example.name else state.reports.get(name)
         return None if kept is None else render(kept)
 
-    html = await state.quick.start(state.watch(), work).wait(request)
+    html = await state.quick.start(watch, work).wait(request)
     if html is None:
         raise HTTPException(404)
     return html
@@ -244,7 +310,7 @@ async def _lines(request: Request, job: Job) -> AsyncIterator[str]:
         yield json.dumps({"event": "error", "status": failure.status, "detail": failure.detail}) + "\n"
 
 
-def _check_text(order: s.ExplainRequest | s.PredictRequest, most: int) -> None:
+def _check_text(order: s.ExplainRequest | s.CompareRequest | s.PredictRequest, most: int) -> None:
     given = len(order.text) + len(order.pair or "")
     if given > most:
         raise tasks.TooLong(f"the text has {given:,} characters; this server takes {most:,}")

@@ -129,25 +129,36 @@ class _About(_Strict):
     )
 
 
-class ExplainRequest(_About):
-    method: str = Field("slalom", description="A name from /api/methods.")
+class _Explained(_About):
+    """How a text is to be explained, by whatever method."""
+
     target: str | int | None = Field(
         None, description="The label, by name or index; by default the predicted one."
     )
-    every_class: bool = Field(False, description="Explain every label, from the same queries.")
     budget: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         "auto", description="How many queries to ask; auto stops when the scores are good enough."
     )
+    seed: int = Field(0, ge=0, le=2**63 - 1, description="The same seed gives the same result.")
+    save: bool = Field(True, description="Keep the explanation on the server as a report.")
+
+
+class CompareRequest(_Explained):
+    methods: list[str] | None = Field(
+        None, description="Names from /api/methods, each once; by default all.", examples=[None]
+    )
+
+
+class ExplainRequest(_Explained):
+    method: str = Field("slalom", description="A name from /api/methods.")
+    every_class: bool = Field(False, description="Explain every label, from the same queries.")
     effort: Literal["fast", "balanced", "faithful"] | None = Field(
         None, description="Fewer queries, or scores closer to the model; for methods that have this option."
     )
-    seed: int = Field(0, ge=0, le=2**63 - 1, description="The same seed gives the same result.")
     options: dict[str, bool | int | float | str | None] = Field(
         {},
         description="Further options of the method; /api/methods says what each of them takes.",
         examples=[{}],
     )
-    save: bool = Field(True, description="Keep the explanation on the server as a report.")
 
 
 class PredictRequest(_About):
@@ -171,6 +182,21 @@ class ExplainAnswer(BaseModel):
     explanation: dict[str, Any] = Field(
         description="The document that `slalom explain --json` prints; slalom.Explanation.from_dict reads it."
     )
+
+
+class CompareAnswer(BaseModel):
+    id: str | None = Field(description="The report's id; null where it was not saved.")
+    report: str | None = Field(description="Where the report is; null where it was not saved.")
+    comparison: dict[str, Any] = Field(
+        description="The document that `slalom compare --json` prints: explanations by method, which of them "
+        "predicts the model best, how far they agree."
+    )
+
+
+class ExampleAnswer(BaseModel):
+    id: str
+    report: str = Field(description="Where its report is.")
+    request: dict[str, Any] = Field(description="The request of /api/explain that it answers.")
 
 
 class PredictAnswer(BaseModel):

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from slalom.api import Explainer
+from slalom.compare import Compared, explained, skipped, try_out
+from slalom.compare import order as by_rank
 from slalom.errors import InputError, SlalomError
 from slalom.explainers import together
 from slalom.explanation import Explanation
@@ -17,7 +19,10 @@ from slalom.models.target import Target, probabilities
 from slalom.perturb import Perturbations, from_rows, whole
 from slalom.web.cancellation import Watch, Watched, alone
 from slalom.web.registry import Place
-from slalom.web.schemas import ExplainRequest, PredictRequest, check_options, served_methods
+from slalom.web.schemas import CompareRequest, ExplainRequest, PredictRequest, check_options, served_methods
+
+EXAMPLE = "The food was great but the service was awful, and the waiter never came back."
+"""What the page explains before anybody asks."""
 
 
 class TooLong(SlalomError):  # noqa: N818 - the text's property
@@ -64,6 +69,35 @@ def explain(place: Place, order: ExplainRequest, watch: Watch, most: int) -> Exp
     )
 
 
+def orders(order: CompareRequest, most: int) -> list[ExplainRequest]:
+    """The explanations that a comparison asks for, each checked before the first of them runs."""
+    if order.methods is not None and (not order.methods or len(set(order.methods)) < len(order.methods)):
+        raise InputError("name each method once, and at least one; or leave methods out for all")
+    common = order.model_dump(exclude={"methods", "save"})
+    wanted = [ExplainRequest(**common, method=name) for name in order.methods or by_rank(served_methods())]
+    for one in wanted:
+        check(one, most)
+    return wanted
+
+
+def compare(place: Place, wanted: list[ExplainRequest], watch: Watch, most: int) -> Compared:
+    """One text by several methods; what a method cannot do is its reason, not an error."""
+    found = Compared()
+    for one in wanted:
+        try:
+            found[one.method] = explain(place, one, watch, most)
+        except TooLong:
+            raise
+        except SlalomError as error:
+            watch.check()
+            found[one.method] = str(error)
+    if not explained(found):
+        raise SlalomError("; ".join(dict.fromkeys(skipped(found).values())))
+    asked = Explainer(Watched(place.model, watch, place.lock))
+    found.predicted = try_out(asked, explained(found), seed=wanted[0].seed)
+    return found
+
+
 def predict(place: Place, order: PredictRequest, watch: Watch, most: int) -> dict[str, Any]:
     """The model's own answer to the text, or to what is left of it."""
     model = Watched(place.model, watch, place.lock)
@@ -88,23 +122,37 @@ def answer(explanation: Explanation, name: str | None, path: str | None) -> str:
     return to_json({"id": name, "report": path, "explanation": explanation.to_dict()}, indent=None)
 
 
-def document(explanation: Explanation) -> str:
-    """What is kept of an explanation."""
-    return to_json(explanation.to_dict(), indent=None)
+def compared(comparison: Compared, name: str | None, path: str | None) -> str:
+    """The JSON of a CompareAnswer."""
+    return to_json({"id": name, "report": path, "comparison": comparison.to_dict()}, indent=None)
+
+
+def document(result: Explanation | Compared) -> str:
+    """What is kept of an explanation, or of a comparison."""
+    return to_json(result.to_dict(), indent=None)
 
 
 def page(kept: str) -> str:
-    """A kept explanation as a web page of its own."""
-    from slalom.view.html import render
+    """What is kept as a web page of its own."""
+    from slalom.view import compare_html, html
 
-    return render(Explanation.from_dict(from_json(kept, "the report")))
+    result = _read(kept)
+    return compare_html.render(result) if isinstance(result, Compared) else html.render(result)
 
 
 def part(kept: str) -> str:
-    """A kept explanation as a part of a page that has its style and script already."""
-    from slalom.view.html import fragment
+    """The same as a part of a page that has its style and script already."""
+    from slalom.view import compare_html, html
 
-    return fragment(Explanation.from_dict(from_json(kept, "the report")), assets=False)
+    result = _read(kept)
+    show = compare_html.fragment if isinstance(result, Compared) else html.fragment
+    return show(result, assets=False)  # type: ignore[arg-type]
+
+
+def _read(kept: str) -> Explanation | Compared:
+    record = from_json(kept, "the report")
+    several = record.get("format") == "slalom-comparison"
+    return Compared.from_dict(record) if several else Explanation.from_dict(record)
 
 
 def _text(order: ExplainRequest | PredictRequest) -> Text:

@@ -97,22 +97,36 @@ function fail(error) {
 }
 
 function busy(on, budget) {
-  $("go").disabled = on;
+  $("go").disabled = $("compare").disabled = on;
   $("cancel").hidden = $("bar").hidden = !on;
   $("ask").setAttribute("aria-busy", String(on));
   $("bar").removeAttribute("value");
   if (on && budget !== "auto") $("bar").max = budget;
 }
 
-async function explain(event) {
+function explain(event) {
   event?.preventDefault();
+  return run("api/explain", order(), ({ explanation }) => {
+    const { queries, seconds } = explanation.cost;
+    return `Explained “${explanation.target}” with ${queries.toLocaleString("en")} queries in ${seconds.toFixed(1)} s.`;
+  });
+}
+
+function compare() {
+  if (!$("ask").reportValidity()) return null;
+  const { text, model, budget, seed, granularity, target, pair, explain: side } = order();
+  const asked = Object.fromEntries(Object.entries({ text, model, budget, seed, granularity, target, pair, explain: side }).filter(([, value]) => value !== undefined));
+  return run("api/compare", asked, ({ comparison }) => `Compared ${Object.keys(comparison.methods).length} methods.`);
+}
+
+async function run(path, asked, told) {
   if (running || $("go").disabled) return;
-  const asked = order(), abort = (running = new AbortController());
+  const abort = (running = new AbortController());
   $("error").hidden = true;
   busy(true, asked.budget);
   say("asking the model …");
   try {
-    const response = await request("api/explain", { body: asked, accept: "application/x-ndjson", signal: abort.signal });
+    const response = await request(path, { body: asked, accept: "application/x-ndjson", signal: abort.signal });
     let result = null;
     for await (const line of lines(response)) {
       if (line.event === "progress") progress(line.queries, asked.budget);
@@ -122,8 +136,7 @@ async function explain(event) {
     if (!result) throw new Error("the server ended before the explanation was complete");
     await show(result.id, asked, abort.signal);
     remember(result, asked);
-    const { queries, seconds } = result.explanation.cost;
-    say(`Explained “${result.explanation.target}” with ${queries.toLocaleString("en")} queries in ${seconds.toFixed(1)} s.`);
+    say(told(result));
   } catch (error) {
     say(error.name === "AbortError" ? "Cancelled." : "");
     fail(error);
@@ -140,7 +153,7 @@ function progress(queries, budget) {
 
 /* ---- the explanation ---- */
 
-async function show(id, asked, signal) {
+async function show(id, asked, signal, quietly = false) {
   const response = await request(`reports/${encodeURIComponent(id)}/fragment`, { accept: "text/html", signal });
   const link = /<([^>]*)>/.exec(response.headers.get("link") ?? "")?.[1] ?? `/reports/${id}`;
   const template = document.createElement("template");
@@ -151,13 +164,27 @@ async function show(id, asked, signal) {
   shown = asked;
   $("result").hidden = false;
   window.slalom.upgrade($("explanation"));
+  if (quietly) return;
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   $("result").scrollIntoView({ behavior: calm ? "auto" : "smooth", block: "start" });
   $("result").focus({ preventScroll: true });
 }
 
+/** Something to look at before anybody asks: an example, explained by the server's first model. */
+async function showExample() {
+  const { id, request: asked } = await json("api/example");
+  if (running || shown || $("text").value) return;
+  await show(id, asked, undefined, true);
+  if (running || $("text").value) return;
+  $("text").value = asked.text;
+  $("model").value = asked.model;
+  fitLength();
+  say("An example; write a text of your own and press Explain.");
+}
+
 function remember(result, asked) {
-  past.add({ ...asked, id: result.id, target: asked.target, label: result.explanation.target, time: Date.now() });
+  const label = result.explanation?.target ?? "methods compared";
+  past.add({ ...asked, id: result.id, target: asked.target, label, time: Date.now() });
   list();
 }
 
@@ -228,6 +255,7 @@ async function start() {
   $("token-dialog").addEventListener("cancel", (event) => event.preventDefault());
   $("ask").addEventListener("submit", explain);
   $("ask").addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) $("ask").requestSubmit(); });
+  $("compare").addEventListener("click", compare);
   $("cancel").addEventListener("click", () => { running?.abort(); $("text").focus(); });
   $("method").addEventListener("change", fitMethod);
   $("model").addEventListener("change", () => fitModel().catch(fail));
@@ -247,8 +275,9 @@ async function start() {
   $("method").replaceChildren(...methods.map((m) => option(m.name)));
   $("method").value = "slalom";
   fitMethod();
-  $("go").disabled = false;
+  $("go").disabled = $("compare").disabled = false;
   await fitModel();
+  await showExample().catch(() => {}); // a model that reads pairs only has none
 }
 
 start().catch(fail);
