@@ -218,7 +218,7 @@ def test_one_call(explainer: Explainer):
         ({"seed": 1.5}, "seed"),
         ({"seed": None}, "seed"),
         ({"seed": True}, "seed"),
-        ({"granularity": "letters"}, "granularity must be 'positions', 'types' or 'words'; got 'letters'"),
+        ({"granularity": "letters"}, "must be 'positions', 'types', 'words' or 'tokens'; got 'letters'"),
         ({"granularity": "types"}, "'leave_one_out' does not explain token types"),
         ({"explain": "third"}, "explain must be 'both', 'first' or 'second'"),
         ({"explain": "first"}, "needs a pair"),
@@ -287,7 +287,7 @@ def test_a_cut_text_is_noted():
         explanation = by_leaving_out(Explainer(Short()), "one two three")
     assert explanation.notes[-1] == (
         "The text is longer than the model reads: its first 8 characters were explained, "
-        "the rest was left out."
+        "the rest was left out (long='windows' explains all of it)."
     )
 
 

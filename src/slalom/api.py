@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
-from importlib.metadata import version
-from typing import Any, Literal, overload
+from typing import Any, overload
 
-from slalom.checks import Budget, Seed, declared, shown
+from slalom.checks import Budget, Seed, shown
 from slalom.errors import InputError
-from slalom.explainers import check_options, load, options, together
-from slalom.explanation import Cost, Explanation, Explanations
+from slalom.explainers import together
+from slalom.explanation import Explanation, Explanations
 from slalom.models import BatchTokens, Output, Tolerance, open_model
 from slalom.models.ask import Ask
 from slalom.models.prompt import Prompt
 from slalom.models.protocol import Model, Text
 from slalom.models.shared_batches import together as side_by_side
-from slalom.models.target import choose_target, probabilities
+from slalom.models.target import probabilities
 from slalom.models.text.texts import check_text
 from slalom.models.torch.engines import EngineName
+from slalom.order import Granularity, Long, Order, Side, explain_one, some
 from slalom.progress import Finished, Progress, following
-from slalom.tokens import Tokens
+from slalom.units import Units
 
-Granularity = Literal["positions", "types", "words"]
-Side = Literal["both", "first", "second"]
 Target = str | int | None
 
 _AT_ONCE = 16
 """Texts of a list whose queries share batches; more fill batches no better and hold more memory."""
-
-_MANY_UNKNOWN = 0.2
-"""The share of unknown tokens from which an explanation warns of them."""
 
 
 class Explainer:
@@ -90,7 +83,7 @@ class Explainer:
 
     def _predict(self, text: Text) -> dict[str, float]:
         check_text(text, "both")
-        tokens = _some(self.model.tokenize(text))
+        tokens = some(self.model.tokenize(text))
         rows = probabilities(Ask(self.model, tokens).whole()[None], self.model.activation)
         return dict(zip(self.labels, rows[0].tolist(), strict=True))
 
@@ -111,6 +104,9 @@ class Explainer:
         granularity: Granularity = "positions",
         every_class: bool = False,
         explain: Side = "both",
+        units: Units = "words",
+        refine: bool = False,
+        long: Long = "cut",
         progress: Progress | bool | None = None,
         **options: Any,
     ) -> Explanation | Explanations:
@@ -121,7 +117,12 @@ class Explainer:
         target: label name or index, for a list also one for each text; by default the predicted label.
         method: a name from `slalom methods`; `options` are that method's own.
         budget: how many queries the method may ask, or "auto" to stop when the scores are good enough.
-        granularity: one score for each position, for each token type, or for each word.
+        units: what gets a score (docs/units.md). "words", read off a fit of tokens; "tokens"; or "sentences",
+        "paragraphs", "lines" and spans [(start, end), …], which stay or go as a whole.
+        refine: explain sentences (or the larger units named) first, then the words of those that matter.
+        long: of a text longer than the model reads, "cut" explains the beginning, "windows" all of it.
+        granularity: one score for each position, or for each token type; "words" joins tokens before they are
+        asked about, "tokens" is units="tokens".
         every_class: explain the other labels too, from the same queries (`.of(label)`).
         explain: which side of a pair; the other side then stays as it is.
         progress: True for a bar; or a function that is called with the number of queries asked so far about
@@ -132,9 +133,22 @@ class Explainer:
         texts, targets = several(text), several(target)
         with following(progress, 1 if texts is None else len(texts)) as (report, finished):
             first = None if texts is not None and targets is not None else target
-            order = Order(first, method, budget, seed, granularity, every_class, explain, report, options)  # type: ignore[arg-type]
+            order = Order(
+                first,  # type: ignore[arg-type]
+                method,
+                budget,
+                seed,
+                granularity,
+                every_class,
+                explain,
+                report,
+                options,
+                units,
+                refine,
+                long,
+            )
             if texts is None:
-                return _explain(self.model, text, order)  # type: ignore[arg-type]
+                return explain_one(self.model, text, order)  # type: ignore[arg-type]
             return _explain_all(
                 self.model, _each(texts, explain), _orders(order, targets, len(texts)), finished
             )
@@ -182,36 +196,6 @@ def _bundled() -> Explainer:
     return Explainer()
 
 
-@dataclass(frozen=True)
-class Order:
-    """What a caller asked for, checked."""
-
-    target: str | int | None
-    method: str
-    budget: Budget
-    seed: Seed
-    granularity: Granularity
-    every_class: bool
-    side: Side
-    progress: Progress | None
-    options: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        for name, allowed in declared(Order).items():
-            word = "explain" if name == "side" else name
-            object.__setattr__(self, name, allowed.check(word, getattr(self, name)))
-        object.__setattr__(self, "options", check_options(self.method, self.options))
-        if self.granularity == "types" and "granularity" not in options(self.method):
-            raise InputError(
-                f"the method {self.method!r} does not explain token types; use positions or words"
-            )
-
-    @property
-    def method_options(self) -> dict[str, Any]:
-        kind = {"granularity": "types"} if self.granularity == "types" else {}
-        return {"budget": self.budget, "seed": self.seed, **kind, **self.options}
-
-
 def several(given: Any) -> list[Any] | None:
     """The entries of a list, a Series, an array or a column; None for a single text, and for a pair."""
     if isinstance(given, (str, bytes, tuple, Mapping)):
@@ -238,7 +222,7 @@ def _orders(order: Order, targets: list[Target] | None, count: int) -> list[Orde
 
 def _explain_all(model: Model, texts: list[Text], orders: list[Order], finished: Finished) -> Explanations:
     def one(model: Model, text: Text, order: Order) -> Explanation:
-        explanation = _explain(model, text, order)
+        explanation = explain_one(model, text, order)
         finished()
         return explanation
 
@@ -249,92 +233,6 @@ def _explain_all(model: Model, texts: list[Text], orders: list[Order], finished:
     for start in range(0, len(jobs), _AT_ONCE):
         found += side_by_side(model, jobs[start : start + _AT_ONCE])
     return found
-
-
-def _explain(model: Model, text: Text, order: Order) -> Explanation:
-    clock = getattr(model, "clock", time.perf_counter)
-    start = clock()
-    check_text(text, order.side)
-    tokens = _some(model.tokenize(text, order.side))
-    if order.granularity == "words":
-        tokens = tokens.joined()
-    ask = Ask(model, tokens, order.progress)
-    target = choose_target(model, order.target, ask.whole())
-    run = load(order.method)
-    others = [label for label in range(len(model.labels)) if order.every_class and label != target.index]
-    asked = (target.index, *others)
-    try:
-        results = [run(ask, replace(target, index=i), **order.method_options) for i in asked]
-    except MemoryError as error:
-        raise InputError(
-            f"{order.method!r} with the budget {order.budget} needs more memory than there is; lower it"
-        ) from error
-    # The classes share their queries, so each of them cost what all of them cost together.
-    seconds = clock() - start
-    chosen, *rest = [_completed(result, ask, order, seconds) for result in results]
-    said = (_unknown_note(tokens), _cut_note(tokens, isinstance(text, tuple)))
-    notes = (*chosen.notes, *(note for note in said if note is not None))
-    return replace(chosen, notes=notes, classes={other.target: other for other in rest})
-
-
-def _completed(explanation: Explanation, ask: Ask, order: Order, seconds: float) -> Explanation:
-    cost = ask.cost if explanation.cost == Cost() else explanation.cost
-    settings = {
-        **order.options,
-        **explanation.settings,
-        "seed": order.seed,
-        "budget": order.budget,
-        "granularity": order.granularity,
-        "explain": order.side,
-        "model": ask.model.name,
-        "versions": _versions(),
-    }
-    report = getattr(ask.model, "engine_report", None)
-    if report is not None:
-        settings["engine"] = report
-    return replace(explanation, cost=replace(cost, seconds=seconds), settings=settings)
-
-
-def _unknown_note(tokens: Tokens) -> str | None:
-    share = len(tokens.unknown) / len(tokens)
-    if share < _MANY_UNKNOWN:
-        return None
-    return (
-        f"{len(tokens.unknown)} of {len(tokens)} tokens ({100 * share:.0f} %) are unknown to the model. It "
-        "reads them all as one and the same: their scores tell of their places, not of these words."
-    )
-
-
-def _cut_note(tokens: Tokens, pair: bool) -> str | None:
-    if tokens.cut is None:
-        return None
-    if pair:
-        return (
-            "The two texts are longer than the model reads and were cut; what was left out starts at "
-            f"character {tokens.cut}, counted over both."
-        )
-    return (
-        f"The text is longer than the model reads: its first {tokens.cut} characters were explained, "
-        "the rest was left out."
-    )
-
-
-def _versions() -> dict[str, str]:
-    used = [name for name in ("torch", "transformers", "numpy") if name in sys.modules]
-    return {name: _version(name) for name in ("slalom-xai", *used)}
-
-
-@cache
-def _version(package: str) -> str:
-    return version(package)
-
-
-def _some(tokens: Tokens) -> Tokens:
-    if len(tokens) == 0:
-        raise InputError(
-            f"the model's tokenizer finds no token in {tokens.text[:40]!r}; nothing can be explained"
-        )
-    return tokens
 
 
 def _each(texts: list[Any], side: Side = "both") -> list[Text]:

@@ -19,6 +19,7 @@ from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.protocol import Text
 from slalom.models.target import Target
+from slalom.models.windows import reader
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray
 
@@ -174,7 +175,7 @@ def try_out(explainer: Explainer, found: Mapping[str, Explanation], *, seed: int
         return Predicted()
     target = Target(first.labels.index(first.target), explainer.model.labels, explainer.model.activation)
     kept = Perturbations(np.nonzero(counts)[1], np.r_[0, np.cumsum(counts.sum(axis=1))].astype(int), n)
-    truth = target.score(Ask(explainer.model, first.tokens)(kept))
+    truth = target.score(Ask(reader(explainer.model, first.tokens), first.tokens)(kept))
     if np.ptp(truth) <= 1e-9 * max(1.0, float(np.abs(truth).max())):
         return Predicted()
     told = np.array([_foretold(explanation, counts) for explanation in found.values()])
@@ -232,7 +233,7 @@ def explained(comparison: Comparison) -> dict[str, Explanation]:
 def ranked(comparison: Comparison) -> dict[str, Explanation]:
     """The same, the method that predicts the model best first; as they came where that was not tested."""
     found, r2 = explained(comparison), predicted_of(comparison).r2
-    return dict(sorted(found.items(), key=lambda entry: -r2.get(entry[0], 0.0)))
+    return {name: found[name].shown for name in sorted(found, key=lambda name: -r2.get(name, 0.0))}
 
 
 def predicted_of(comparison: Comparison) -> Predicted:
@@ -251,7 +252,7 @@ def correlations(comparison: Comparison, signed: bool = False) -> FloatArray:
     Of their sizes |score|, because some methods (attention, norms) have no sign; or with `signed` of the
     scores as they are. NaN where a method scores all tokens alike.
     """
-    scores = np.array([found.score() for found in explained(comparison).values()], dtype=float)
+    scores = np.array([found.shown.score() for found in explained(comparison).values()], dtype=float)
     ranks = rankdata(scores if signed else np.abs(scores), axis=1)
     centred = ranks - ranks.mean(axis=1, keepdims=True)
     norms = np.sqrt((centred**2).sum(axis=1))

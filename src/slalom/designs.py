@@ -80,6 +80,13 @@ def leave_one_out(n: int) -> Perturbations:
     return from_keep(~np.eye(n, dtype=bool))
 
 
+def leave_words_out(words: IntArray) -> Perturbations:
+    """The text without each of its words that have several tokens; `words` are those of the tokens."""
+    numbers, sizes = np.unique(words, return_counts=True)
+    several = numbers[(sizes > 1) & (sizes < len(words))]
+    return from_keep(words != several[:, None])
+
+
 def deletions(n: int, count: int, most: int, rng: Rng) -> Perturbations:
     """The text without k random tokens, k uniform in 0 … most (the paper's fidelity variant)."""
     k = rng.integers(0, min(most, n - 1) + 1, size=count)

@@ -6,8 +6,8 @@ import math
 import os
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from functools import partial
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
@@ -16,7 +16,10 @@ import numpy as np
 from slalom.checks import Count, check
 from slalom.errors import FitError, InputError, MissingExtraError, SlalomWarning
 from slalom.files import from_json, number, plain, read_text, to_json, write_text
+from slalom.levels import Level, in_order, read
 from slalom.serialise import (
+    level_from,
+    level_record,
     numbers,
     strings,
     surrogate_from,
@@ -27,6 +30,9 @@ from slalom.serialise import (
 )
 from slalom.surrogate import Additive, Heads, Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens, frozen
+from slalom.units import Units, check_units, name_of
+from slalom.units import numbers as unit_numbers
+from slalom.windows import Windows
 
 if TYPE_CHECKING:
     import pandas
@@ -129,7 +135,7 @@ class Explanation:
     scores: Mapping[str, FloatArray]
     ranking: str
     stderr: Mapping[str, FloatArray] = field(default_factory=dict)
-    surrogate: Heads | Slalom | Additive | None = None
+    surrogate: Heads | Slalom | Additive | Windows | None = None
     """A model over the positions of this text, for the target: what `predict` evaluates."""
     fidelity: Mapping[str, float] = field(default_factory=dict)
     """How well left-out answers of the model are predicted; NaN for what was not measured."""
@@ -142,6 +148,8 @@ class Explanation:
     """The scores that say how much a token matters, and neither for nor against what."""
     classes: Mapping[str, Explanation] = field(default_factory=dict)
     """The explanations of the other labels, where they were asked for."""
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    """Scores of larger units from the same answers, by the units' name; `at` makes explanations of them."""
 
     def __post_init__(self) -> None:
         n = len(self.tokens)
@@ -154,7 +162,7 @@ class Explanation:
             object.__setattr__(self, name, MappingProxyType(arrays))
         object.__setattr__(self, "fidelity", MappingProxyType(_Fidelity(self.fidelity)))
         object.__setattr__(self, "ranking", RENAMED.get(self.ranking, self.ranking))
-        for name in ("settings", "classes"):
+        for name in ("settings", "classes", "levels"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         object.__setattr__(self, "probabilities", frozen(self.probabilities, float))
         if self.probabilities.shape != (len(self.labels),) or self.target not in self.labels:
@@ -164,10 +172,65 @@ class Explanation:
             raise ValueError(f"ranking by {self.ranking!r}, but the scores are {sorted(self.scores)}")
         if self.surrogate is not None and self.surrogate.size != (n, 1):
             raise ValueError(f"a surrogate of {self.surrogate.size} units and outputs for {n} tokens")
+        if any(
+            level.numbers.shape != (n,) or self.ranking not in level.scores for level in self.levels.values()
+        ):
+            raise ValueError(f"a level does not fit {n} tokens that are ranked by {self.ranking!r}")
         _check_finite(self)
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    def at(self, units: Units | str) -> Explanation:
+        """The same explanation over larger units: "words", "sentences", "paragraphs", "lines", or spans.
+
+        Scores come from the same answers of the model. Units that are no larger than what was explained, and
+        "tokens", give the explanation itself. Standard errors are there for the units it was made for.
+        """
+        name = units if isinstance(units, str) else name_of(units)
+        stored = self.levels.get(name) if isinstance(units, str) else None
+        numbers = self._numbers(check_units(units)) if stored is None else stored.numbers
+        if len(numbers) == numbers[-1] + 1:
+            return self
+        larger, settings = self.tokens.grouped(numbers), dict(self.settings)
+        scores, surrogate = read(larger, numbers, self.scores, self.surrogate)
+        if stored is not None:
+            scores = dict(stored.scores)
+        if stored is None and "removal" in settings:
+            settings["removal"] = "fitted"
+        elif self.measured and isinstance(surrogate, Heads):
+            surrogate = surrogate.with_removals(scores["removal"])
+        return replace(
+            self,
+            tokens=larger,
+            scores=scores,
+            stderr={} if stored is None else stored.stderr,
+            surrogate=surrogate,
+            settings=settings,
+            classes={label: other.at(units) for label, other in self.classes.items()},
+            levels=self._coarser(numbers, but=name),
+        )
+
+    def _coarser(self, numbers: IntArray, but: str) -> dict[str, Level]:
+        """The levels whose units are made of whole units of `numbers`."""
+        first = np.unique(numbers, return_index=True)[1]
+        return {
+            name: Level(level.numbers[first], level.scores, level.stderr)
+            for name, level in self.levels.items()
+            if name != but and np.array_equal(level.numbers[first][numbers], level.numbers)
+        }
+
+    def _numbers(self, units: Units) -> IntArray:
+        found = unit_numbers(self.tokens, units)
+        if isinstance(self.surrogate, Windows):  # no unit reaches over the end of a window
+            found = found * len(self.surrogate.parts) + self.surrogate.window
+        return in_order(self.tokens, found)
+
+    @cached_property
+    def shown(self) -> Explanation:
+        """What the views show: words, or whatever units were asked for."""
+        units = self.settings.get("units", "tokens")
+        return self.at(units) if units == "words" else self
 
     def score(self, name: str | None = None) -> FloatArray:
         """A score by name; without a name, the one to rank by."""
@@ -232,10 +295,11 @@ class Explanation:
         return self.classes[label]
 
     def top(self, k: int = 10, score: str | None = None) -> list[tuple[str, float]]:
-        """The k tokens with the largest absolute score."""
-        scores, listed = self.score(score), self.listed
+        """The k words (or what else is shown) with the largest absolute score."""
+        shown = self.shown
+        scores, listed = shown.score(score), shown.listed
         order = listed[np.argsort(-np.abs(scores[listed]), kind="stable")[: check("k", k, Count)]]
-        return [(self.tokens.strings[i], float(scores[i])) for i in order]
+        return [(shown.tokens.strings[i], float(scores[i])) for i in order]
 
     @property
     def listed(self) -> IntArray:
@@ -430,6 +494,7 @@ def _record(explanation: Explanation) -> dict[str, Any]:
         "cost": plain(asdict(explanation.cost)),
         "surrogate": surrogate_record(explanation.surrogate),
         "classes": {label: _record(other) for label, other in explanation.classes.items()},
+        "levels": {name: level_record(level) for name, level in explanation.levels.items()},
     }
 
 
@@ -452,6 +517,7 @@ def _from_record(record: Mapping[str, Any], tokens: Tokens) -> Explanation:
         notes=strings(record["notes"]),
         unsigned=strings(record.get("unsigned", [name for name in _UNSIGNED if name in record["scores"]])),
         classes={label: _other(label, other, tokens) for label, other in record["classes"].items()},
+        levels={name: level_from(level) for name, level in record.get("levels", {}).items()},
     )
 
 

@@ -9,8 +9,10 @@ import numpy as np
 
 from slalom.checks import shown
 from slalom.files import number, plain
+from slalom.levels import Level
 from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import FloatArray, Tokens
+from slalom.windows import Windows
 
 
 def tokens_record(tokens: Tokens) -> dict[str, Any]:
@@ -38,10 +40,13 @@ def tokens_from(record: Mapping[str, Any]) -> Tokens:
     )
 
 
-def surrogate_record(surrogate: Heads | Slalom | Additive | None) -> dict[str, Any] | None:
+def surrogate_record(surrogate: Heads | Slalom | Additive | Windows | None) -> dict[str, Any] | None:
     """A surrogate's numbers; no background stands as null."""
     if surrogate is None:
         return None
+    if isinstance(surrogate, Windows):
+        parts = [surrogate_record(part) for part in surrogate.parts]
+        return {"kind": "windows", "parts": parts, "weights": plain(surrogate.weights)}
     if isinstance(surrogate, Additive):
         return {
             "kind": "additive",
@@ -55,7 +60,9 @@ def surrogate_record(surrogate: Heads | Slalom | Additive | None) -> dict[str, A
             "parts": [surrogate_record(part) for part in surrogate.parts],
             "offset": plain(surrogate.offset),
             "ceiling": None if ceiling is None else plain(ceiling),
-            "near": near and {name: plain(getattr(near, name)) for name in ("gap", "shift", "own", "gain")},
+            "near": near
+            and {name: plain(getattr(near, name)) for name in ("gap", "shift", "own", "gain")}
+            | ({} if near.sizes is None else {"sizes": plain(near.sizes)}),
         }
     background = surrogate.background_importance
     return {
@@ -67,10 +74,16 @@ def surrogate_record(surrogate: Heads | Slalom | Additive | None) -> dict[str, A
     }
 
 
-def surrogate_from(record: Mapping[str, Any] | None) -> Heads | Slalom | Additive | None:
+def surrogate_from(record: Mapping[str, Any] | None) -> Heads | Slalom | Additive | Windows | None:
     """The surrogate that `surrogate_record` wrote."""
     if record is None:
         return None
+    if record["kind"] == "windows":
+        return Windows(tuple(map(_one_window, record["parts"])), _finite(numbers(record["weights"])))
+    return _one_window(record)
+
+
+def _one_window(record: Mapping[str, Any]) -> Heads | Slalom | Additive:
     if record["kind"] == "additive":
         return Additive(_finite(matrix(record["weights"])), _finite(numbers(record["intercept"])))
     return _heads(record) if record["kind"] == "heads" else _slalom(record)
@@ -89,7 +102,19 @@ def _heads(record: Mapping[str, Any]) -> Heads:
 def _near(record: Mapping[str, Any]) -> NearText:
     gap, gain = _finite(numbers([record["gap"], record["gain"]]))
     shift, own = _finite(numbers(record["shift"])), _finite(numbers(record["own"]))
-    return NearText(float(gap), shift, own, float(gain))
+    sizes = _finite(numbers(record["sizes"])) if "sizes" in record else None
+    return NearText(float(gap), shift, own, float(gain), sizes)
+
+
+def level_record(level: Level) -> dict[str, Any]:
+    """A level's numbers."""
+    return {name: plain(getattr(level, name)) for name in ("numbers", "scores", "stderr")}
+
+
+def level_from(record: Mapping[str, Any]) -> Level:
+    """The level that `level_record` wrote."""
+    parts = ({name: numbers(each) for name, each in record[part].items()} for part in ("scores", "stderr"))
+    return Level(np.array(whole(record["numbers"])), *parts)
 
 
 def _slalom(record: Mapping[str, Any]) -> Slalom:

@@ -65,6 +65,24 @@ class Slalom:
             background_importance=self.background_importance - shift,
         )
 
+    def grouped(self, numbers: IntArray) -> Slalom:
+        """The same function over groups that stay or go as a whole: a SLALOM again, and exactly.
+
+        Σ w v and Σ w are all that F knows of a group, so its weight is the sum of its units' weights and its
+        value their mean by weight. `numbers` (units,) count the groups from 0 on.
+        """
+        count, top = int(numbers.max()) + 1, np.full(int(numbers.max()) + 1, -np.inf)
+        np.maximum.at(top, numbers, self.importances)
+        peak = np.where(np.isfinite(top), top, 0.0)
+        weights = np.exp(self.importances - peak[numbers])
+        mass, total = np.zeros(count), np.zeros((count, self.values.shape[1]))
+        np.add.at(mass, numbers, weights)
+        np.add.at(total, numbers, weights[:, None] * self.values)
+        values = total / np.where(mass > 0, mass, 1.0)[:, None]
+        return replace(
+            self, values=values, importances=np.where(mass > 0, peak + np.log(np.maximum(mass, 1e-300)), top)
+        )
+
     def predict(self, counts: Counts) -> FloatArray:
         """(N, K) outputs for N bags of tokens; an empty bag has a value only where there is a background."""
         top = np.r_[self.importances, self.background_importance].max()
@@ -155,11 +173,25 @@ class NearText:
     """(n,)"""
     gain: float = 1.0
     """Of the surrogate's changes: below one where the model is more saturated than the surrogate."""
+    sizes: FloatArray | None = None
+    """(n,) how many tokens each unit holds; None for one each."""
+
+    def __post_init__(self) -> None:
+        if self.sizes is not None and self.sizes.shape != self.own.shape:
+            raise ValueError(f"{len(self.own)} units, but sizes of shape {self.sizes.shape}")
 
     @property
     def room(self) -> float:
         """So many removals beyond the first, and nothing is set right any more."""
-        return max(REACH * len(self.own) - 1.0, 1.0)
+        count = len(self.own) if self.sizes is None else float(self.sizes.sum())
+        return max(REACH * count - 1.0, 1.0)
+
+    def grouped(self, numbers: IntArray) -> NearText:
+        """The same over groups of neighbours that stay or go as a whole."""
+        sizes = np.ones(len(self.own)) if self.sizes is None else self.sizes
+        first = np.unique(numbers, return_index=True)[1]
+        own, sizes = (np.bincount(numbers, each).astype(float) for each in (self.own, sizes))
+        return replace(self, shift=self.shift[first], own=own, sizes=sizes)
 
     def fade(self, removed: FloatArray) -> FloatArray:
         """φ by the number of tokens removed."""
@@ -168,7 +200,7 @@ class NearText:
     def correction(self, counts: FloatArray, told: FloatArray) -> FloatArray:
         """(N,) what to add to the predictions `told` for copies of the text (N × n)."""
         gone = np.clip(1.0 - counts, 0.0, 1.0)
-        removed = gone.sum(axis=1)
+        removed = gone.sum(axis=1) if self.sizes is None else gone @ self.sizes
         first = np.argmax(gone > 0, axis=1)
         moved = np.where(removed > 0, self.shift[first], 0.0)
         return self.fade(removed) * (self.gap + (self.gain - 1.0) * told + moved + gone @ self.own)
@@ -210,6 +242,20 @@ class Heads:
 
     def __len__(self) -> int:
         return len(self.parts[0].importances)
+
+    def grouped(self, numbers: IntArray) -> Heads:
+        """The same over groups of neighbours that stay or go as a whole; `numbers` (n,) ascend from 0."""
+        near = None if self.near is None else self.near.grouped(numbers)
+        return replace(self, parts=tuple(part.grouped(numbers) for part in self.parts), near=near)
+
+    def with_removals(self, removal: FloatArray) -> Heads:
+        """The same, but that single removals are these (n,), as far as the neighbourhood of the text goes."""
+        if self.near is None:
+            return self
+        near = self.near
+        fade = near.fade(np.ones(len(self)) if near.sizes is None else near.sizes)
+        missed = (self.removal()[:, 0] - removal) / np.where(fade > 0, fade, np.inf)
+        return replace(self, near=replace(near, own=near.own + missed))
 
     def link(self, level: FloatArray) -> FloatArray:
         """From Σ_h F_h (…, K) to outputs."""
@@ -285,3 +331,9 @@ class Additive:
 
     def predict(self, counts: Counts) -> FloatArray:
         return counts @ self.weights + self.intercept
+
+    def grouped(self, numbers: IntArray) -> Additive:
+        """The same over groups that stay or go as a whole: weights add up."""
+        weights = np.zeros((int(numbers.max()) + 1, self.weights.shape[1]))
+        np.add.at(weights, numbers, self.weights)
+        return replace(self, weights=weights)

@@ -98,10 +98,13 @@ class Tokens:
 
     def joined(self) -> Tokens:
         """The same text with the sub-tokens of each word joined into one token."""
+        return self.grouped(self.words)
+
+    def grouped(self, numbers: IntArray) -> Tokens:
+        """The same text with neighbours of one number joined into one token: it stays or goes as a whole."""
         if len(self) == 0:
             return self
-        change = (np.diff(self.words) != 0) | (np.diff(self.segments) != 0)
-        starts = np.r_[0, np.flatnonzero(change) + 1]
+        starts = self.starts(numbers)
         ends = np.r_[starts[1:], len(self)]
         spans = np.stack([self.spans[starts, 0], self.spans[ends - 1, 1]], axis=1)
         joined = [
@@ -122,3 +125,8 @@ class Tokens:
                 np.unique(np.searchsorted(starts, np.array(self.unknown, int), "right") - 1).tolist()
             ),
         )
+
+    def starts(self, numbers: IntArray) -> IntArray:
+        """Where neighbours of one number begin; the texts of a pair do not go together."""
+        change = (np.diff(numbers) != 0) | (np.diff(self.segments) != 0)
+        return np.r_[0, np.flatnonzero(change) + 1]

@@ -434,7 +434,7 @@ def test_twins_do_not_vouch_for_each_other():
         ({"gamma": float("nan")}, "gamma must be a number from -1e.06 to 1e.06"),
         ({"gamma": "0"}, "gamma"),
         ({"gamma": True}, "gamma"),
-        ({"granularity": "sentences"}, "granularity must be 'positions', 'types' or 'words'"),
+        ({"granularity": "sentences"}, "granularity must be 'positions', 'types', 'words' or 'tokens'"),
     ],
 )
 def test_wrong_options(bundled: Explainer, wrong: dict[str, Any], message: str):

@@ -125,12 +125,15 @@ def read_corpus(model: Model, texts: Iterable[str], min_count: int) -> Corpus:
 def _types(keys: list[Any], strings: list[str], frame: Any) -> Tokens:
     """Tokens that hold every type once, in the frame of the first document."""
     n = len(strings)
+    text, spans = "", np.zeros((n, 2), np.int64)
     if isinstance(frame, WordFrame):
-        gaps = tuple(_gap(left, right) for left, right in pairwise(strings))
-        frame = replace(frame, texts=("",), before=("", *gaps), after=(*gaps, ""))
+        gaps = ["", *(_gap(left, right) for left, right in pairwise(strings))]
+        text = "".join(part for pair in zip(gaps, strings, strict=True) for part in pair)
+        spans[:, 1] = np.cumsum([len(gap) + len(string) for gap, string in zip(gaps, strings, strict=True)])
+        spans[:, 0] = spans[:, 1] - [len(string) for string in strings]
+        frame = replace(frame, texts=(text,))
         keys = [(i,) for i in range(n)]
-    none = np.zeros((n, 2), np.int64)
-    return Tokens("", tuple(strings), none, tuple(keys), np.arange(n), np.zeros(n, np.int64), frame)
+    return Tokens(text, tuple(strings), spans, tuple(keys), np.arange(n), np.zeros(n, np.int64), frame)
 
 
 def _gap(left: str, right: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -44,7 +45,19 @@ def read_given(source: Path | None, text: str | None) -> str:
     return read_text(source, _MOST).rstrip("\r\n")
 
 
-_TAKEN = ("target", "method", "budget", "seed", "granularity", "every_class", "explain", "progress")
+_TAKEN = (
+    "target",
+    "method",
+    "budget",
+    "seed",
+    "granularity",
+    "every_class",
+    "explain",
+    "progress",
+    "units",
+    "refine",
+    "long",
+)
 """Arguments of an explanation that have a way of their own on the command line."""
 
 
@@ -63,6 +76,22 @@ def granularity(words: bool, types: bool = False) -> Literal["positions", "types
     if words and types:
         raise typer.BadParameter("--words and --types exclude each other")
     return "words" if words else "types" if types else "positions"
+
+
+def units(given: str | None, tokens: bool) -> Any:
+    """What --units and --tokens ask for: a name, or spans written START-END,START-END."""
+    from slalom.errors import InputError
+    from slalom.units import check_units
+
+    if given is not None and tokens:
+        raise typer.BadParameter("--tokens and --units exclude each other")
+    if given is None:
+        return "tokens" if tokens else "words"
+    spans = re.findall(r"(\d+)-(\d+)", given) if re.fullmatch(r"\d+-\d+(,\d+-\d+)*", given) else None
+    try:
+        return check_units(given if spans is None else [(int(low), int(high)) for low, high in spans])
+    except InputError as error:
+        raise typer.BadParameter(f"{error} (on the command line: 0-120,120-340)") from error
 
 
 def explainer(

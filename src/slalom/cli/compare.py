@@ -54,6 +54,8 @@ def compare(
     data: Labelled = None,
     budget: o.Budget = "auto",
     seed: o.Seed = 0,
+    units: o.Units = None,
+    tokens: o.Tokens = False,
     words: o.Words = False,
     signed: Signed = False,
     json: o.Json = False,
@@ -92,6 +94,7 @@ def compare(
                 budget=arguments.queries(budget),
                 seed=seed,
                 granularity=arguments.granularity(words),
+                units=arguments.units(units, tokens),
                 explain=side.value if side else "both",
                 progress=report,
             )

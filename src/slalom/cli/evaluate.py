@@ -68,6 +68,15 @@ Protocols = Annotated[
         help="Protocols, with options as deletion:step=1; by default those that explain texts once.",
     ),
 ]
+Units = Annotated[
+    str | None,
+    o.option(
+        COMPARED,
+        "--units",
+        metavar="NAME",
+        help="What is scored, removed and kept: tokens (the default), words, sentences, paragraphs, lines.",
+    ),
+]
 Workers = Annotated[
     int, o.option(WORK, "--workers", "-w", min=1, help="Processes that share the documents; 1 by default.")
 ]
@@ -96,6 +105,7 @@ def evaluate(
     target: o.Target = None,
     budget: o.Budget = "auto",
     seed: o.Seed = 0,
+    units: Units = None,
     workers: Workers = 1,
     fresh: Fresh = False,
     figures: Figures = True,
@@ -118,6 +128,7 @@ def evaluate(
     with guarded(quiet):
         still_libraries()
         chosen, judges = arguments.names(methods), arguments.names(protocols)
+        judged = arguments.units(units, tokens=units is None)
         _check_early(chosen, judges, figures)
         found = _read(data, split, ("test", "validation"), data_dir, documents, seed, text)
         labelled = None
@@ -135,6 +146,7 @@ def evaluate(
                 target=target,
                 budget=arguments.queries(budget),
                 seed=seed,
+                units=judged,
                 cut=cut,
                 corpus=labelled,
                 source=found.name if found.split is None else f"{found.name} ({found.split})",

@@ -25,6 +25,10 @@ def explain(
     effort: o.Effort = None,
     budget: o.Budget = "auto",
     seed: o.Seed = 0,
+    units: o.Units = None,
+    tokens: o.Tokens = False,
+    refine: o.Refine = False,
+    long: o.Long = o.LongName.cut,
     words: o.Words = False,
     types: o.Types = False,
     option: o.Options = None,
@@ -42,10 +46,11 @@ def explain(
 
         slalom explain -f review.txt -m ./my-model --target positive --html report.html
 
-        slalom explain --words --json < review.txt
+        slalom explain --units sentences --json < review.txt
     """
     check_json(json, every_token, html, save)
     granularity = arguments.granularity(words, types)
+    chosen = arguments.units(units, tokens)
     if side is not None and pair is None:
         raise typer.BadParameter("--side needs a second text: --pair TEXT2")
     method_options = arguments.method_options(option, effort)
@@ -66,6 +71,9 @@ def explain(
                 budget=arguments.queries(budget),
                 seed=seed,
                 granularity=granularity,
+                units=chosen,
+                refine=refine,
+                long=long.value,
                 every_class=every_class,
                 explain=side.value if side else "both",
                 progress=report,

@@ -106,6 +106,9 @@ def explain_corpus(
     effort: o.Effort = None,
     budget: o.Budget = "auto",
     seed: o.Seed = 0,
+    units: o.Units = None,
+    tokens: o.Tokens = False,
+    long: o.Long = o.LongName.cut,
     words: o.Words = False,
     types: o.Types = False,
     option: o.Options = None,
@@ -133,6 +136,7 @@ def explain_corpus(
         slalom explain-corpus s3://bucket/reviews/ s3://bucket/explained --address auto --workers 64 --resume
     """
     granularity = arguments.granularity(words, types)
+    chosen = arguments.units(units, tokens)
     given = {"group": group, "max_characters": max_characters, "batch_tokens": batch_tokens}
     options = arguments.method_options(option, effort)
     with guarded(quiet):
@@ -157,6 +161,8 @@ def explain_corpus(
                 budget=arguments.queries(budget),
                 seed=seed,
                 granularity=granularity,
+                units=chosen,
+                long=long.value,
                 options=options,
                 where=Where(workers, gpus_per_worker, address, threads),
                 resume=resume,

@@ -176,7 +176,40 @@ Budget = Annotated[
 Seed = Annotated[
     int, option(EXPLANATION, "--seed", min=0, help="The same seed gives the same result; 0 by default.")
 ]
-Words = Annotated[bool, option(EXPLANATION, "--words", help="Score whole words, not sub-word tokens.")]
+Words = Annotated[
+    bool,
+    option(EXPLANATION, "--words", help="Keep or leave out whole words in the queries, not sub-word tokens."),
+]
+Units = Annotated[
+    str | None,
+    option(
+        EXPLANATION,
+        "--units",
+        metavar="NAME|START-END,…",
+        help="What gets a score: words (the default), tokens, sentences, paragraphs, lines, or stretches of "
+        "the text by their characters, 0-120,120-340.",
+    ),
+]
+Tokens = Annotated[bool, option(EXPLANATION, "--tokens", help="Show sub-word tokens: --units tokens.")]
+Refine = Annotated[
+    bool,
+    option(EXPLANATION, "--refine", help="Explain sentences first, then the words of those that matter."),
+]
+
+
+class LongName(StrEnum):
+    cut = "cut"
+    windows = "windows"
+
+
+Long = Annotated[
+    LongName,
+    option(
+        EXPLANATION,
+        "--long",
+        help="A text longer than the model reads: explain its beginning, or all of it in windows.",
+    ),
+]
 Types = Annotated[
     bool, option(EXPLANATION, "--types", help="Score token types: all copies of a token share one score.")
 ]

@@ -32,7 +32,7 @@ def tokens_table(
     rows: list[dict[str, Any]] = []
     for one, outcome in zip(documents, outcomes, strict=True):
         if isinstance(outcome, Explanation):
-            rows += _token_rows(one, outcome)
+            rows += _token_rows(one, outcome.shown)
     return _table(rows, schema.tokens(), fingerprint, 0)
 
 
@@ -45,8 +45,8 @@ def _row(one: Document, outcome: Outcome, keep_text: bool) -> dict[str, Any]:
     row: dict[str, Any] = {"row": one.row, "id": one.id, "text_hash": one.digest}
     if isinstance(outcome, Exception):
         return row | {"status": schema.ERROR, "error": message(outcome)}
-    own = {"text": outcome.text if keep_text else None, "status": schema.OK}
-    return row | own | _said(outcome) | _scores(outcome) | _measured(outcome)
+    own, shown = {"text": outcome.text if keep_text else None, "status": schema.OK}, outcome.shown
+    return row | own | _said(shown) | _scores(shown) | _measured(shown)
 
 
 def message(error: Exception) -> str:

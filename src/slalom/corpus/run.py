@@ -17,8 +17,10 @@ from slalom.corpus.source import Columns, open_source
 from slalom.corpus.store import MANIFEST, SUCCESS, Part, Store, canonical, part_number
 from slalom.corpus.work import Job, Worker
 from slalom.errors import InputError
+from slalom.files import plain
 from slalom.models.torch.batches import BATCH_TOKENS
 from slalom.models.torch.engines import EngineName
+from slalom.units import Units
 
 Progress = Callable[["Totals"], None]
 
@@ -88,6 +90,8 @@ def explain_corpus(
     budget: int | Literal["auto"] = "auto",
     seed: int = 0,
     granularity: str = "positions",
+    units: Units = "words",
+    long: str = "cut",
     options: Mapping[str, Any] | None = None,
     where: Where | None = None,
     resume: bool = False,
@@ -104,13 +108,13 @@ def explain_corpus(
     text, id, split: columns, see docs/corpus.md. limit: the first documents only.
     device, batch_tokens, engine, engine_tolerance: as an Explainer takes them, but that batches have a fixed
         size: batches that tune themselves round differently from run to run.
-    target, method, budget, seed, granularity, options: as an Explainer is called with.
+    target, method, budget, seed, granularity, units, long, options: as an Explainer is called with.
     where: this process, or how many workers of which Ray cluster.
     resume: go on with an unfinished run of the same corpus and settings; damaged parts are made anew.
     """
     _check_whole(limit=limit, group=group, max_characters=max_characters, batch_tokens=batch_tokens)
     call = {"target": target, "method": method, "budget": budget, "seed": seed, "granularity": granularity}
-    call |= dict(options or {})
+    call |= {"units": plain(units), "long": long} | dict(options or {})
     _check_call(call)
     access: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
     access |= {"engine": engine, "engine_tolerance": engine_tolerance}
@@ -270,5 +274,13 @@ def _check_call(call: Mapping[str, Any]) -> None:
     from slalom.api import Order
 
     named = ("target", "method", "budget", "seed", "granularity")
-    options = {key: value for key, value in call.items() if key not in named}
-    Order(*(call[name] for name in named), every_class=False, side="both", progress=None, options=options)
+    more = {"units": call["units"], "long": call["long"]}
+    options = {key: value for key, value in call.items() if key not in (*named, *more)}
+    Order(
+        *(call[name] for name in named),
+        every_class=False,
+        side="both",
+        progress=None,
+        options=options,
+        **more,
+    )

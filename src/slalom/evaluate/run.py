@@ -21,6 +21,7 @@ from slalom.evaluate.specs import Variant
 from slalom.evaluate.store import Store
 from slalom.label_counts import label_counts
 from slalom.models.target import choose_target
+from slalom.units import Units
 
 Progress = Callable[[int, int, str], None]
 """Called with the steps done, the steps in all (documents × methods) and what is being done."""
@@ -38,6 +39,7 @@ def evaluate(
     target: str | int | None = None,
     budget: int | Literal["auto"] = "auto",
     seed: int = 0,
+    units: Units = "tokens",
     cut: int = CUT,
     corpus: Iterable[Document] | None = None,
     source: str = "given",
@@ -50,6 +52,7 @@ def evaluate(
     methods: names with options, `"lime:budget=500"`, `"slalom:score=importance"`; by default all that the
     model allows. protocols: likewise; by default those that apply and do not explain texts again.
     out: a directory. Finished documents stay in it whatever happens; the same call continues there.
+    units: what is scored, removed and kept (docs/units.md).
     cut: texts are cut to this many tokens. corpus: labelled documents, for Naive Bayes and agreement with it.
     source: what the documents are called. workers: processes that share the documents.
 
@@ -58,7 +61,7 @@ def evaluate(
     check_pyarrow()
     chosen, labelled = tuple(documents), None if corpus is None else tuple(corpus)
     _check(chosen, cut, workers)
-    call = {"target": target, "budget": budget, "seed": seed}
+    call = {"target": target, "budget": budget, "seed": seed, "units": units}
     plan = _plan(explainer, chosen, methods, protocols, labelled, call, cut)
     names = identity.names(chosen)
     keys = [identity.key(name, document) for name, document in zip(names, chosen, strict=True)]
@@ -141,6 +144,6 @@ def _counted(chosen: Iterable[Variant], judges: Iterable[str]) -> bool:
 def _orderly(variant: Variant, call: Mapping[str, Any]) -> None:
     """Raise now what every single explanation would raise."""
     given = {"granularity": "positions", **call, **variant.call}
-    general = (given.pop(name) for name in ("target", "budget", "seed", "granularity"))
-    target, budget, seed, granularity = general
-    Order(target, variant.method, budget, seed, granularity, False, "both", None, given)
+    general = (given.pop(name) for name in ("target", "budget", "seed", "granularity", "units"))
+    target, budget, seed, granularity, units = general
+    Order(target, variant.method, budget, seed, granularity, False, "both", None, given, units)

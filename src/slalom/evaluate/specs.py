@@ -10,7 +10,7 @@ from typing import Any
 from slalom import evaluate, explainers
 from slalom.errors import InputError
 
-_CALL = ("budget", "seed", "granularity")
+_CALL = ("budget", "seed", "granularity", "units")
 """What an `Explainer` takes for every method; the rest are options of a method."""
 
 

@@ -23,11 +23,13 @@ from slalom.checks import Budget, Range, Seed
 from slalom.errors import InputError
 from slalom.explainers._common import Gamma, finish
 from slalom.explainers._slalom.plan import PACES, Effort, Portion, portions
+from slalom.explainers._slalom.read import level
 from slalom.explainers._slalom.study import Answers, Granularity, Study, study
 from slalom.explainers._slalom.trust import fidelity
 from slalom.explanation import Explanation
 from slalom.fit import readings
 from slalom.fit.blas import one_thread
+from slalom.levels import Level, in_order
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.tokens import FloatArray, Tokens
@@ -59,7 +61,8 @@ def explain(
     outcome = _study(ask, target, plan, effort, granularity, seed)
     answers, found = outcome.answers, outcome.found
     with one_thread():
-        scores, errors = _read(ask.tokens, outcome, gamma)
+        own = level(ask.tokens, np.arange(len(ask.tokens)), found, gamma)
+        words = _words(ask.tokens, found, gamma)
     settings = {
         "effort": effort,
         "design": answers.design,
@@ -75,13 +78,14 @@ def explain(
         ask,
         target,
         "slalom",
-        scores,
+        own.scores,
         ranking="share",
-        stderr=errors,
+        stderr=own.stderr,
+        levels=words,
         surrogate=found.surrogate,
         fidelity=outcome.trust,
         settings=settings,
-        notes=_notes(found, scores["removal"]),
+        notes=_notes(found, own.scores["removal"]),
     )
 
 
@@ -106,8 +110,6 @@ class Outcome:
     by_size: list[dict[str, Any]]
     certainty: float
     """The probability that the order of two tokens is right, on average over pairs."""
-    share_variance: FloatArray
-    """(n,)"""
 
     def enough(self, effort: Effort) -> bool:
         pace = PACES[effort]
@@ -132,43 +134,17 @@ def _study(
             covariance = found.spread(readings.share_slopes(found.typical))
             certainty = readings.order_certainty(found.surrogate.shares()[:, 0], covariance)
             trust = fidelity(known, found, target, seed)
-            outcome = Outcome(answers, found, *trust, certainty, np.diag(covariance))
+            outcome = Outcome(answers, found, *trust, certainty)
         portion = None if outcome.enough(effort) else next(plan, None)
         if portion is None:
             return outcome
         answers = answers.with_portion(ask, target, portion)
 
 
-def _read(
-    tokens: Tokens, outcome: Outcome, gamma: float
-) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
-    """Scores and standard errors. Importances of the types sum to gamma; copies of a type count as one."""
-    found, n = outcome.found, len(tokens)
-    surrogate = found.surrogate
-    centre = 1.0 / (tokens.n_types * np.bincount(tokens.inverse)[tokens.inverse])
-    weights = surrogate.log_weights()
-    removal = surrogate.removal()[:, 0] if found.measured is None else found.measured
-    scores = {
-        "value": surrogate.alone()[:, 0],
-        "importance": weights - centre @ weights + gamma / tokens.n_types,
-        "share": surrogate.shares()[:, 0],
-        "removal": removal,
-        "shapley": surrogate.shapley()[:, 0],
-    }
-    slopes = {
-        "value": readings.output_slopes(found.typical, np.eye(n)),
-        "importance": readings.importance_slopes(found.typical, centre),
-    }
-    variances = {name: np.diag(found.spread(each)) for name, each in slopes.items()}
-    variances["share"] = outcome.share_variance
-    if found.removal_variance is not None:
-        variances["removal"] = found.removal_variance
-    else:
-        whole = readings.output_slopes(found.typical, np.ones((1, n)))
-        variances["removal"] = np.diag(
-            found.spread(whole - readings.output_slopes(found.typical, 1.0 - np.eye(n)))
-        )
-    return scores, {name: readings.root(each) for name, each in variances.items()}
+def _words(tokens: Tokens, found: Study, gamma: float) -> dict[str, Level]:
+    """The scores of words from the same fit, where a word has several tokens."""
+    numbers = in_order(tokens, tokens.words)
+    return {"words": level(tokens, numbers, found, gamma)} if numbers[-1] + 1 < len(tokens) else {}
 
 
 def _stopped(outcome: Outcome, effort: Effort, budget: int | Literal["auto"]) -> str:

@@ -37,6 +37,7 @@ class Ask:
         self.tokens = tokens
         self.clock: Callable[[], float] = getattr(model, "clock", time.perf_counter)
         """Seconds; of a model that serves several texts at once, without those spent on the others."""
+        self._sizes = np.fromiter(map(len, tokens.pieces), np.int64, len(tokens))
         self._progress = progress
         self._cost = Cost()
         self._answers: dict[tuple[bytes, bytes], FloatArray] = {}
@@ -79,7 +80,7 @@ class Ask:
         answers = np.asarray(self.model.logits(self.tokens, perturbations), dtype=float)
         seconds = self.clock() - start
         self._check_answers(answers, perturbations)
-        self.charge(len(perturbations), len(perturbations.positions), seconds)
+        self.charge(len(perturbations), self._tokens(perturbations), seconds)
         answers.flags.writeable = False
         return answers
 
@@ -97,7 +98,7 @@ class Ask:
         self._check_answers(answers, perturbations)
         if not np.isfinite(slopes).all():
             raise ModelError("the model's gradients are NaN or infinite; check its weights")
-        queries, tokens = len(perturbations), len(perturbations.positions)
+        queries, tokens = len(perturbations), self._tokens(perturbations)
         self.charge(queries, tokens + round(BACKWARD * tokens), seconds, backwards=queries)
         answers.flags.writeable = slopes.flags.writeable = False
         return answers, slopes
@@ -113,6 +114,10 @@ class Ask:
                 f"the model answered {bad} of {len(answers)} queries with NaN or infinite logits; "
                 f"check its weights and dtype (float16 models often overflow; beyond {LARGEST:g} is infinite)"
             )
+
+    def _tokens(self, perturbations: Perturbations) -> int:
+        """What the model reads: a unit has as many tokens as ids."""
+        return int(self._sizes[perturbations.positions].sum())
 
     def charge(self, queries: int, tokens: int, seconds: float, backwards: int = 0) -> None:
         """Enters into the account what was asked of the model, also where it was not asked through here."""

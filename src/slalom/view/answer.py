@@ -41,7 +41,8 @@ def pieces(explanation: Explanation, of: Explanation | None = None) -> list[Piec
 
     of: the explanation that has this one among its other labels, which tell the probabilities of all.
     """
-    whole = explanation if of is None else of
+    explanation = explanation.shown
+    whole = explanation if of is None else of.shown
     said = _Answer(explanation, {whole.target: whole} | dict(whole.classes))
     parts = [Piece(said.head), *said.reasons(), *said.change(), Piece(".")]
     return [piece for piece in parts if piece.text]

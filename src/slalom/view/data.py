@@ -18,6 +18,7 @@ from slalom.surrogate import Additive, Heads, Slalom
 from slalom.tokens import FloatArray, IntArray
 from slalom.view import answer, sentences
 from slalom.view.text import Run, label, spellings, strength, visible
+from slalom.windows import Windows
 
 _SPARE = 2
 """Decimals beyond those that are shown, so that bars and dots stand where they belong."""
@@ -57,6 +58,7 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
         "listed": None if each else np.unique(types, return_index=True)[1].tolist(),
         "kinds": sentences.kinds(explanation),
         "exclusive": _exclusive(explanation),
+        "kind": sentences.kind(explanation),
         "meanings": {name: sentences.meaning(explanation, name) for name in shown},
         "classes": [_class(one, units, explanation) for one in (explanation, *explanation.classes.values())],
     }
@@ -121,9 +123,13 @@ def _rounded(values: FloatArray, decimals: int) -> list[Any]:
     return plain(np.round(values, decimals))
 
 
-def _surrogate(surrogate: Heads | Slalom | Additive | None, units: IntArray) -> Mapping[str, Any] | None:
+def _surrogate(
+    surrogate: Heads | Slalom | Additive | Windows | None, units: IntArray
+) -> Mapping[str, Any] | None:
     if surrogate is None:
         return None
+    if isinstance(surrogate, Windows):
+        return _windows(surrogate, units)
     if isinstance(surrogate, Additive):
         rest = np.delete(surrogate.weights[:, 0], units).sum()
         return {
@@ -140,8 +146,19 @@ def _surrogate(surrogate: Heads | Slalom | Additive | None, units: IntArray) -> 
         near = heads.near
         own, shift = plain(near.own[units]), plain(near.shift[units])
         numbers = {"gap": plain(near.gap), "gain": plain(near.gain), "room": near.room}
+        numbers |= {} if near.sizes is None else {"sizes": plain(near.sizes[units])}
         result["near"] = {**numbers, "own": own, "shift": shift}
     return result
+
+
+def _windows(surrogate: Windows, units: IntArray) -> Mapping[str, Any]:
+    """One for each window; `at` are the units of the page that stand in it."""
+    edges, parts = surrogate.edges, []
+    for part, low, high in zip(surrogate.parts, edges[:-1], edges[1:], strict=True):
+        at = np.flatnonzero((units >= low) & (units < high))
+        always = len(at) < high - low  # tokens that the page does not list stay
+        parts.append({"at": at.tolist(), "always": bool(always), "part": _surrogate(part, units[at] - low)})
+    return {"kind": "windows", "windows": parts, "weights": plain(surrogate.weights)}
 
 
 def _part(part: Slalom, units: IntArray) -> Mapping[str, Any]:

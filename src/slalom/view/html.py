@@ -14,6 +14,7 @@ import numpy as np
 
 from slalom.explanation import Explanation
 from slalom.files import plain
+from slalom.units import is_punctuation
 from slalom.view import data, sentences
 from slalom.view.answer import pieces
 from slalom.view.sentences import NO_SIDE
@@ -55,6 +56,7 @@ def fragment(explanation: Explanation, *, assets: bool = True) -> str:
 
     Without `assets` it has neither style nor script, for pages that hold them once: page.js tells how.
     """
+    explanation = explanation.shown
     pieces = runs(explanation.tokens)
     shown = [run for run in pieces if run.positions]
     room = LIMIT - _bytes(PAGE, FRAGMENT, SCRIPT)
@@ -120,14 +122,15 @@ def _inside(explanation: Explanation, pieces: Sequence[Run], chosen: Sequence[Ru
         '<div class="side"><section class="card plane" hidden></section></div>'
         '<section class="card whatif" hidden></section></div>'
         f'<section class="card tokens"><h3>{_caption(explanation)}</h3>{_table(explanation)}</section>'
-        f"{_others(explanation)}{_footer(explanation)}"
+        f"{_levels(explanation)}{_others(explanation)}{_footer(explanation)}"
         f'<script type="application/json">{data.document(explanation, chosen)}</script>'
     )
 
 
 def _thin(count: int, explanation: Explanation) -> str:
     return (
-        f'<p class="note">A long text: the {count:,} strongest of its {len(explanation):,} tokens are marked '
+        f'<p class="note">A long text: the {count:,} strongest of its {len(explanation):,} '
+        f"{sentences.kinds(explanation)} are marked "
         "and can be left out; the others always stay.</p>"
     )
 
@@ -194,6 +197,7 @@ def _text(explanation: Explanation, pieces: Sequence[Run], chosen: Sequence[Run]
 
 def static_text(explanation: Explanation) -> str:
     """The coloured text on its own, for pages without the script."""
+    explanation = explanation.shown
     pieces = runs(explanation.tokens)
     return _text(explanation, pieces, [run for run in pieces if run.positions])
 
@@ -219,8 +223,8 @@ def _table(explanation: Explanation) -> str:
     places = sentences.order(explanation, TOP)
     rows = "".join(_row(explanation, names, i, float(shares[i])) for i in places)
     return (
-        '<div class="wide"><table><thead><tr><th class="number" scope="col">#</th><th scope="col">token</th>'
-        f"<td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        '<div class="wide"><table><thead><tr><th class="number" scope="col">#</th><th scope="col">'
+        f"{sentences.kind(explanation)}</th><td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -232,6 +236,7 @@ def _heading(explanation: Explanation, name: str) -> str:
 def _row(explanation: Explanation, names: list[str], i: int, share: float) -> str:
     cells = "".join(f'<td class="number">{_cell(explanation, name, i)}</td>' for name in names)
     token = escape(label(explanation.tokens.strings[i]))
+    token = f'<span class="quiet">{token}</span>' if is_punctuation(explanation.tokens.strings[i]) else token
     bar = _bar(share, side(share, explanation.signed()))
     return f'<tr><td class="number place">{i}</td><td><bdi>{token}</bdi></td><td>{bar}</td>{cells}</tr>'
 
@@ -251,6 +256,27 @@ def _bar(share: float, kind: str) -> str:
         '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">'
         f'<rect class="{kind}" x="{left}" y="1" width="{width}" height="8"/>'
         '<rect class="middle" x="49.8" y="0" width="0.4" height="10"/></svg>'
+    )
+
+
+def _levels(explanation: Explanation) -> str:
+    """The larger units that were explained before their words, strongest first."""
+    return "".join(_level(explanation.at(name), name) for name in explanation.levels)
+
+
+def _level(explanation: Explanation, name: str) -> str:
+    shares, scale = strength(explanation.score()), sentences.scale_of(explanation)
+    rows = "".join(
+        f"<tr><td><bdi>{escape(label(explanation.tokens.strings[i]))}</bdi></td>"
+        f"<td>{_bar(float(shares[i]), side(float(shares[i]), explanation.signed()))}</td>"
+        f'<td class="number">{_cell(explanation, explanation.ranking, i)}</td></tr>'
+        for i in sentences.order(explanation, TOP)
+    )
+    head = f'<th scope="col">{escape(name)}</th><td></td><th class="number" scope="col">'
+    return (
+        f'<section class="card level"><h3>{escape(name.capitalize())}, strongest first</h3>'
+        f'<div class="wide"><table><thead><tr>{head}{escape(explanation.ranking)}'
+        f"{scale.factor}</th></tr></thead><tbody>{rows}</tbody></table></div></section>"
     )
 
 

@@ -12,7 +12,7 @@ from slalom.compare import explained as _explained
 from slalom.errors import InputError, MissingExtraError
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray
-from slalom.view.sentences import NO_SIDE
+from slalom.view.sentences import NO_SIDE, kinds
 from slalom.view.text import Run, label, runs, spellings, strength, visible
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def scatter(explanation: Explanation, *, ax: Axes | None = None, errors: bool = 
 
     `errors` draws the standard errors. Copies of a token that differ stand at their mean.
     """
-    ax = _axes(ax)
+    ax, explanation = _axes(ax), explanation.shown
     x, y, sizes, strongest = _types(explanation)
     colours = [ORANGE if value < 0 else BLUE for value in x]
     ax.axvline(0, color="0.7", linewidth=0.8, zorder=0)
@@ -53,7 +53,7 @@ def bar(explanation: Explanation, *, score: str | None = None, top: int = 15, ax
     """The tokens with the largest scores, strongest on top, with standard errors where there are some."""
     if top < 1:
         raise InputError(f"top must be at least 1; got {top}")
-    name = explanation.ranking if score is None else score
+    explanation, name = explanation.shown, explanation.ranking if score is None else score
     scores = explanation.score(name)
     order = np.argsort(-np.abs(np.nan_to_num(scores)), kind="stable")[:top]
     ax = _axes(ax)
@@ -81,7 +81,7 @@ def waterfall(
 
     It starts at what is not shared out among the tokens (of SLALOM, the background).
     """
-    name = explanation.ranking if score is None else score
+    explanation, name = explanation.shown, explanation.ranking if score is None else score
     if top < 1:
         raise InputError(f"top must be at least 1; got {top}")
     if not explanation.signed(name):
@@ -91,7 +91,7 @@ def waterfall(
     steps = [(_plain(explanation.tokens.strings[i]), float(scores[i])) for i in order]
     if len(order) < len(scores):
         others = float(scores.sum() - scores[order].sum())
-        steps.append((f"{len(scores) - len(order)} other tokens", others))
+        steps.append((f"{len(scores) - len(order)} other {kinds(explanation)}", others))
     start = explanation.output - float(scores.sum())
     ends = start + np.cumsum([step for _, step in steps])
     ax = _axes(ax)
@@ -113,7 +113,7 @@ def highlight(explanation: Explanation, *, score: str | None = None, ax: Axes | 
 
     Violet where the score does not say for or against.
     """
-    ax = _axes(ax)
+    ax, explanation = _axes(ax), explanation.shown
     scores = explanation.score(score)
     pieces = [run for run in runs(explanation.tokens) if not run.cut]
     shares = strength(np.array([scores[list(run.positions)].sum() for run in pieces], dtype=float))

@@ -10,6 +10,7 @@ import numpy as np
 
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray
+from slalom.units import SPANS
 from slalom.view.text import visible
 
 Level = Literal["good", "fair", "rough", "poor", "unknown"]
@@ -253,7 +254,15 @@ def order(explanation: Explanation, count: int | None = None) -> list[int]:
 
 def kinds(explanation: Explanation) -> str:
     """What a table lists."""
-    return "tokens" if len(explanation.listed) == len(explanation) else "token types"
+    if len(explanation.listed) < len(explanation):
+        return "token types"
+    units, refined = explanation.settings.get("units", "tokens"), explanation.settings.get("refined")
+    return f"words and {refined}" if refined else units if isinstance(units, str) else SPANS
+
+
+def kind(explanation: Explanation) -> str:
+    """One of them."""
+    return {"token types": "token"}.get(kinds(explanation), kinds(explanation).split(" and ")[0][:-1])
 
 
 def columns(explanation: Explanation) -> list[str]:

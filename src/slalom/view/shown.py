@@ -30,7 +30,8 @@ def line(explanation: Explanation) -> str:
 
 
 def lines(explanation: Explanation) -> str:
-    """The answer, the prediction, the strongest tokens, and how far to trust them."""
+    """The answer, the prediction, the strongest words, and how far to trust them."""
+    explanation = explanation.shown
     chances = [f"{visible(name)} {sentences.percent(p)}" for name, p in sentences.prediction(explanation)]
     notes = [f"note: {visible(note)}" for note in explanation.notes]
     verdict = sentences.verdict(explanation).sentence
@@ -48,6 +49,11 @@ def _strongest(explanation: Explanation) -> list[str]:
     ]
     if errors is not None:
         rows = [f"{row} {scale.error(float(errors[i]))}" for row, i in zip(rows, places, strict=True)]
+    for name in explanation.levels:
+        larger = explanation.at(name)
+        scale = sentences.scale_of(larger)
+        best = [(i, _shortened(larger.tokens[i])) for i in sentences.order(larger, _TOP)]
+        rows += [f"{name}:", *(f"  {scale.score(float(larger.score()[i]))}  {text}" for i, text in best)]
     return [f"{visible(explanation.ranking)}{scale.factor}:", *rows]
 
 
@@ -87,8 +93,12 @@ def several_lines(explanations: Sequence[Explanation]) -> str:
 
 
 def _beginning(explanation: Explanation) -> str:
-    text = visible(" ".join(explanation.text[: 4 * _BEGINNING].split()))
-    return f"{text:<{_BEGINNING}}" if len(text) <= _BEGINNING else f"{text[: _BEGINNING - 1]}…"
+    return f"{_shortened(explanation.text, _BEGINNING):<{_BEGINNING}}"
+
+
+def _shortened(text: str, most: int = 2 * _BEGINNING) -> str:
+    text = visible(" ".join(text[: 4 * most].split()))
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def several_fragment(explanations: Sequence[Explanation]) -> str:

@@ -11,13 +11,16 @@ from rich.table import Table
 from rich.text import Text
 
 from slalom.explanation import Explanation
+from slalom.units import is_punctuation
 from slalom.view import sentences
 from slalom.view.answer import pieces
 from slalom.view.shades import coloured, legend, level, marks, shade, sign
 from slalom.view.text import label, run_score, runs, strength, visible
 
 TOP = 15
-"""Tokens in the table unless all are asked for."""
+"""Words in the table unless all are asked for."""
+_UNITS = 5
+"""Larger units, where words were looked at after them."""
 _NARROW = 40
 """Columns of a terminal below which bars are short."""
 _TOKEN = 24
@@ -37,7 +40,7 @@ def show(explanation: Explanation, console: Console | None = None, *, every_toke
 
     The table holds the strongest tokens, or with `every_token` all of them in the order of the text.
     """
-    console = Console() if console is None else console
+    console, explanation = Console() if console is None else console, explanation.shown
     _header(explanation, console)
     _body(explanation, console, every_token)
     for other in explanation.classes.values():
@@ -80,6 +83,8 @@ def _body(explanation: Explanation, console: Console, every_token: bool) -> None
         console.print(Text(f"the {TOP} strongest of {total} {sentences.kinds(explanation)}", style="dim"))
     if explanation.measured and "removal" in _fitting(explanation, console.width):
         console.print(Text("* measured: the model's own answers without each token", style="dim"))
+    for name in explanation.levels:
+        console.print(_larger(explanation.at(name), name))
     said = sentences.verdict(explanation)
     console.print(Text(said.sentence, style=_VERDICT_STYLE[said.level]))
 
@@ -110,7 +115,9 @@ def _text(explanation: Explanation, console: Console) -> Text:
 def _table(explanation: Explanation, console: Console, every_token: bool) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     table.add_column("#", justify="right", style="dim", no_wrap=True)
-    table.add_column("token", overflow="ellipsis", no_wrap=True, min_width=6, max_width=_TOKEN)
+    table.add_column(
+        sentences.kind(explanation), overflow="ellipsis", no_wrap=True, min_width=6, max_width=_TOKEN
+    )
     table.add_column("", no_wrap=True, min_width=2 * _half(console.width) + 1)
     names = _fitting(explanation, console.width)
     for name in names:
@@ -119,9 +126,21 @@ def _table(explanation: Explanation, console: Console, every_token: bool) -> Tab
     cells = {name: _cells(explanation, name) for name in names}
     positions = explanation.listed.tolist() if every_token else sentences.order(explanation, TOP)
     for i in positions:
-        token = Text(label(explanation.tokens.strings[i]))
+        string = explanation.tokens.strings[i]
+        token = Text(label(string), style="dim" if is_punctuation(string) else "")
         bar = _bar(shares[i], sign(explanation, shares[i]), console)
         table.add_row(str(i), token, bar, *(cells[name][i] for name in names))
+    return table
+
+
+def _larger(explanation: Explanation, name: str) -> Table:
+    """The strongest of the larger units, which were explained before their words."""
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    cells = _cells(explanation, explanation.ranking)
+    table.add_column(_heading(explanation, explanation.ranking), justify="right", no_wrap=True)
+    table.add_column(name, overflow="ellipsis", no_wrap=True)
+    for i in sentences.order(explanation, _UNITS):
+        table.add_row(cells[i], Text(label(explanation.tokens.strings[i])))
     return table
 
 

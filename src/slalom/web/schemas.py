@@ -124,6 +124,9 @@ class _About(_Strict):
     granularity: Literal["positions", "types", "words"] = Field(
         "positions", description="One score for each position, for each token type, or for each word."
     )
+    units: Literal["tokens", "words", "sentences", "paragraphs", "lines"] = Field(
+        "tokens", description="What gets a score, and what a what-if leaves out."
+    )
     explain: Literal["both", "first", "second"] = Field(
         "both", description="Which text of a pair; the other one stays as it is."
     )
@@ -139,6 +142,9 @@ class _Explained(_About):
         "auto", description="How many queries to ask; auto stops when the scores are good enough."
     )
     seed: int = Field(0, ge=0, le=2**63 - 1, description="The same seed gives the same result.")
+    units: Literal["tokens", "words", "sentences", "paragraphs", "lines"] = Field(
+        "words", description="What is shown and, but for words and tokens, kept or left out as a whole."
+    )
     save: bool = Field(True, description="Keep the explanation on the server as a report.")
 
 

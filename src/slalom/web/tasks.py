@@ -17,6 +17,7 @@ from slalom.models.ask import Ask
 from slalom.models.protocol import Text
 from slalom.models.target import Target, probabilities
 from slalom.perturb import Perturbations, from_rows, whole
+from slalom.units import grouped
 from slalom.web.cancellation import Watch, Watched, alone
 from slalom.web.registry import Place
 from slalom.web.schemas import CompareRequest, ExplainRequest, PredictRequest, check_options, served_methods
@@ -62,6 +63,7 @@ def explain(place: Place, order: ExplainRequest, watch: Watch, most: int) -> Exp
         budget=order.budget,
         seed=order.seed,
         granularity=order.granularity,
+        units=order.units,
         every_class=order.every_class,
         explain=order.explain,
         progress=watch.report,
@@ -102,8 +104,7 @@ def predict(place: Place, order: PredictRequest, watch: Watch, most: int) -> dic
     """The model's own answer to the text, or to what is left of it."""
     model = Watched(place.model, watch, place.lock)
     tokens = model.tokenize(_text(order), order.explain)
-    if order.granularity == "words":
-        tokens = tokens.joined()
+    tokens = grouped(tokens, "words" if order.granularity == "words" else order.units)
     logits = Ask(model, tokens, watch.report)(_queries(order, len(tokens), most))
     chances = probabilities(logits, model.activation)[0]
     targets = [Target(i, model.labels, model.activation) for i in range(len(model.labels))]

@@ -41,7 +41,7 @@ class Pace:
     r2: float
     """… and as much of the model's answers to copies of all sizes is predicted."""
     measured: int
-    """Texts up to this many tokens are asked about without each of their tokens."""
+    """Texts up to this many tokens are asked about without each of their tokens, and of their words."""
 
 
 PACES: Mapping[Effort, Pace] = {
@@ -80,7 +80,7 @@ def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:
     n = len(tokens)
     opening: Portion = [("single", designs.singles(tokens.first, n))]
     if 2 < n <= PACES[effort].measured:
-        opening.append(("removal", designs.leave_one_out(n)))
+        opening.append(("removal", join([designs.leave_one_out(n), designs.leave_words_out(tokens.words)])))
     elif n > 2 and _NEAR[effort]:
         opening.append(("near", _near(n, _NEAR[effort], rng)))
     return opening

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, Protocol
@@ -136,9 +136,19 @@ class Study:
     """(n,) of the removals; None where that of the surrogate's parameters is all there is."""
     measured: FloatArray | None
     """(n,) what the model itself loses without each token, where that was asked."""
+    losses: Mapping[bytes, float]
+    """And what it loses by all that was asked, by the booleans of what is kept; where that was asked."""
     near_left_out: tuple[FloatArray, FloatArray] | None
     """Errors of the predicted changes near the text, each left out, and the changes."""
     status: str
+
+    def removals(self, member: FloatArray) -> FloatArray:
+        """(units,) what the model loses without each unit (units × n), where it was asked; else the fit's."""
+        keys = [(row == 0).tobytes() for row in member]
+        if all(key in self.losses for key in keys):
+            return np.array([self.losses[key] for key in keys])
+        told = self.surrogate.grouped(member.argmax(axis=0)).removal()[:, 0]
+        return np.array([self.losses.get(key, float(loss)) for key, loss in zip(keys, told, strict=True)])
 
 
 def study(
@@ -169,7 +179,9 @@ def study(
             spread, left_out = several.spread, several.left_out
     sign = float(target.read(np.ones((1, answers.outputs.shape[1])))[0])
     covariance = _at(spread, units, typical, sign)
-    result = Study(surrogate, covariance, typical, sign * left_out, disagreement, None, None, None, status)
+    result = Study(
+        surrogate, covariance, typical, sign * left_out, disagreement, None, None, {}, None, status
+    )
     return _near_text(result, answers, target, answer, noise)
 
 
@@ -274,29 +286,33 @@ def _near_text(found: Study, answers: Answers, target: Target, answer: float, no
     keep = np.asarray(answers.queries.counts().toarray() > 0, dtype=float)
     n = keep.shape[1]
     rows = np.flatnonzero((keep.sum(axis=1) < n) & (keep.sum(axis=1) >= max(_NEAR * n, 2)))
-    if len(rows) < _LEAST_NEAR:
+    outputs = target.read(answers.outputs)
+    measured, measured_variance = _measured(keep, outputs, answer, noise)
+    if len(rows) < _LEAST_NEAR and (measured is None or n < 3):
         return found
     told = found.surrogate.predict(np.ones((1, n)))[0, 0]
-    change = target.read(answers.outputs[rows]) - answer
+    change = outputs[rows] - answer
     moved = found.surrogate.predict(keep[rows])[:, 0] - told
     near, variance, near_left_out = NearText(0.0, np.zeros(n), np.zeros(n)), None, None
     left_out = found.left_out.copy()
-    if ((change - moved) ** 2).mean() > 6.0 * noise:
+    if len(rows) >= _LEAST_NEAR and ((change - moved) ** 2).mean() > 6.0 * noise:
         fitted = near_text.fit(keep[rows], change, moved)
         near, variance, near_left_out = fitted.near, fitted.removal_variance, (fitted.left_out, change)
         fade = near.fade(n - keep[rows].sum(axis=1))
         left_out[rows] += fade * (fitted.left_out - left_out[rows])
     near = replace(near, gap=answer - near.gain * told)
-    measured, measured_variance = _measured(keep, target.read(answers.outputs), answer, noise)
+    losses: dict[bytes, float] = {}
     if measured is not None:  # what was measured is predicted exactly
         alone = replace(found.surrogate, near=None).removal()[:, 0]
         near = replace(near, own=near.gain * alone - measured - near.shift)
         variance = measured_variance
+        losses = {(row > 0).tobytes(): answer - float(told) for row, told in zip(keep, outputs, strict=True)}
     return replace(
         found,
         surrogate=replace(found.surrogate, near=near),
         removal_variance=variance,
         measured=measured,
+        losses=losses,
         left_out=left_out,
         near_left_out=near_left_out,
     )

@@ -18,16 +18,12 @@ from slalom.tokens import Tokens
 
 @dataclass(frozen=True)
 class WordFrame:
-    """What stands around and between the words of a text."""
+    """The texts around the words."""
 
     texts: tuple[str, ...]
     """The text, or both texts of a pair; one that is not explained stands in every query as it is."""
     sides: tuple[int, ...]
     """Which of them are explained."""
-    before: tuple[str, ...]
-    """What stands between each word and the one before it, or the start of the text."""
-    after: tuple[str, ...]
-    """What stands between each word and the one behind it, or the end of the text."""
 
 
 def words(text: Text, explain: Explain = "both") -> Tokens:
@@ -37,17 +33,11 @@ def words(text: Text, explain: Explain = "both") -> Tokens:
     strings: list[str] = []
     spans: list[tuple[int, int]] = []
     segments: list[int] = []
-    before: list[str] = []
-    after: list[str] = []
     for side in sides:
         part, places = texts[side], split_words(texts[side])
         strings += [part[low:high] for low, high in places]
         spans += [(starts[side] + low, starts[side] + high) for low, high in places]
         segments += [side] * len(places)
-        borders = [0, *(border for place in places for border in place), len(part)]
-        gaps = [part[low:high] for low, high in zip(borders[::2], borders[1::2], strict=True)]
-        before += gaps[:-1]
-        after += gaps[1:]
     ids: dict[str, int] = {}
     return Tokens(
         text=joined,
@@ -56,7 +46,7 @@ def words(text: Text, explain: Explain = "both") -> Tokens:
         pieces=tuple((ids.setdefault(string, len(ids)),) for string in strings),
         words=np.arange(len(strings)),
         segments=np.array(segments, np.int64),
-        frame=WordFrame(texts, sides, tuple(before), tuple(after)),
+        frame=WordFrame(texts, sides),
     )
 
 
@@ -73,7 +63,7 @@ def write(tokens: Tokens, queries: Perturbations) -> list[str] | list[tuple[str,
     segments = tokens.segments.tolist()
     positions, offsets = queries.positions.tolist(), queries.offsets.tolist()
     rows = [positions[low:high] for low, high in pairwise(offsets)]
-    one = _writer(tokens.strings, segments, frame)
+    one = _writer(tokens.strings, segments, _gaps(tokens, frame))
     if len(frame.texts) == 1:
         return [one(row) for row in rows]
     return [
@@ -85,21 +75,35 @@ def write(tokens: Tokens, queries: Perturbations) -> list[str] | list[tuple[str,
     ]
 
 
-def _writer(strings: tuple[str, ...], segments: list[int], frame: WordFrame) -> Callable[[list[int]], str]:
+def _gaps(tokens: Tokens, frame: WordFrame) -> list[tuple[str, str]]:
+    """What stands between each word and the one before it, or the start of its text; and behind it."""
+    gaps: list[tuple[str, str]] = []
+    _, starts = join_texts(frame.texts)
+    for side in frame.sides:
+        part, places = frame.texts[side], tokens.spans[tokens.segments == side] - starts[side]
+        borders = [0, *places.ravel().tolist(), len(part)]
+        between = [part[low:high] for low, high in zip(borders[::2], borders[1::2], strict=True)]
+        gaps += pairwise(between)
+    return gaps
+
+
+def _writer(
+    strings: tuple[str, ...], segments: list[int], gaps: list[tuple[str, str]]
+) -> Callable[[list[int]], str]:
     borders = [i for i in range(1, len(segments)) if segments[i] != segments[i - 1]]
     first, last = {0, *borders}, {*(i - 1 for i in borders), len(segments) - 1}
 
     def between(left: int, right: int) -> str:
         if right == left + 1:
-            return frame.after[left]
+            return gaps[left][1]
         return "" if is_unspaced(strings[left][-1]) and is_unspaced(strings[right][0]) else " "
 
     def one(row: list[int]) -> str:
         if not row:
             return ""
-        parts = [frame.before[row[0]] if row[0] in first else "", strings[row[0]]]
+        parts = [gaps[row[0]][0] if row[0] in first else "", strings[row[0]]]
         for left, right in pairwise(row):
             parts += [between(left, right), strings[right]]
-        return "".join([*parts, frame.after[row[-1]] if row[-1] in last else ""])
+        return "".join([*parts, gaps[row[-1]][1] if row[-1] in last else ""])
 
     return one

@@ -59,7 +59,9 @@ function upgradeOne(root) {
 function revive(one) {
   one.output = number(one.output);
   for (const group of [one.scores, one.errors]) for (const name in group) group[name] = group[name].map(number);
-  for (const part of one.surrogate?.parts ?? []) part.background_importance = number(part.background_importance);
+  for (const whole of one.surrogate?.windows?.map((window) => window.part) ?? [one.surrogate]) {
+    for (const part of whole?.parts ?? []) part.background_importance = number(part.background_importance);
+  }
 }
 
 /** The choice of a label and of a score. */

@@ -32,7 +32,7 @@ function table(section, state, on) {
   const body = el("tbody");
   const add = (units) => body.append(...units.map((unit) => row(state, shown, unit, on)));
   add(order.slice(0, FIRST_ROWS));
-  const head = el("tr", {}, el("th", { class: "number", scope: "col" }, "#"), el("th", { scope: "col" }, "token"), el("td"));
+  const head = el("tr", {}, el("th", { class: "number", scope: "col" }, "#"), el("th", { scope: "col" }, state.data.kind), el("td"));
   for (const name of shown) head.append(el("th", { class: "number", scope: "col" }, ...heading(state.class, name)));
   const wide = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "scores of the tokens" },
     el("table", {}, el("thead", {}, head), body));

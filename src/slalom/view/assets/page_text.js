@@ -189,7 +189,7 @@ function told(state, units) {
   const one = state.class, { types, places, frequencies } = state.data;
   const kinds = [...new Set(units.map((u) => types[u]))];
   const often = kinds.length === 1 && frequencies[kinds[0]] > 1 ? `, ${frequencies[kinds[0]]} times in the text` : "";
-  const where = units.length === 1 ? `token ${places[units[0]]}${often}` : `${units.length} tokens${often}`;
+  const where = units.length === 1 ? `${state.data.kind} ${places[units[0]]}${often}` : `${units.length} ${state.data.kinds}${often}`;
   const who = kinds.length === 1 && units.length > 1 ? state.data.names[kinds[0]] : units.map((u) => named(state.data, u)).join(" ");
   const body = el("tbody");
   for (const name of Object.keys(one.decimals)) {

@@ -3,6 +3,7 @@
 /** A surrogate's output for counts of the tokens; null where it has none (an empty text without background). */
 function predict(surrogate, counts) {
   if (surrogate.kind === "additive") return counts.reduce((sum, c, i) => sum + c * surrogate.weights[i], surrogate.intercept);
+  if (surrogate.kind === "windows") return ofWindows(surrogate, counts);
   const outputs = surrogate.parts.map((part) => slalom(part, counts));
   if (outputs.includes(null)) return null;
   const level = outputs.reduce((sum, x) => sum + x, 0), a = surrogate.ceiling;
@@ -10,10 +11,22 @@ function predict(surrogate, counts) {
   return told + correction(surrogate.near, counts, told);
 }
 
+/** The mean of the windows that hold a token, by their weights; null where nothing stands there. */
+function ofWindows({ windows, weights }, counts) {
+  let total = 0, mass = 0;
+  windows.forEach(({ at, always, part }, w) => {
+    const own = at.map((i) => counts[i]);
+    if (!always && !own.some((c) => c > 0)) return;
+    total += weights[w] * predict(part, own);
+    mass += weights[w];
+  });
+  return mass > 0 ? total / mass : null;
+}
+
 /** What the neighbourhood of the whole text adds to `told`; it fades with the number of tokens that are gone. */
 function correction(near, counts, told) {
   if (!near) return 0;
-  const first = counts.indexOf(0), gone = counts.filter((c) => c === 0).length;
+  const first = counts.indexOf(0), gone = counts.reduce((sum, c, i) => (c === 0 ? sum + (near.sizes?.[i] ?? 1) : sum), 0);
   const fade = Math.min(Math.max(1 - (gone - 1) / near.room, 0), 1);
   const own = counts.reduce((sum, c, i) => (c === 0 ? sum + near.own[i] : sum), 0);
   return fade * (near.gap + (near.gain - 1) * told + own + (first < 0 ? 0 : near.shift[first]));
@@ -49,6 +62,7 @@ function withoutOne(one, counts) {
 
 const KINDS = {
   slalom: { name: "SLALOM", mark: "" },
+  windows: { name: "Surrogate", mark: "" },
   additive: { name: "Linear surrogate", mark: "" },
 };
 
@@ -64,6 +78,7 @@ function readings(one) {
 function explained(one) {
   const added = `“Added up” takes the score “${one.added}” as additive: the model's output for the whole text, less the scores of what was left out, plus those of copies.`;
   if (one.surrogate?.kind === "slalom") return `SLALOM weighs the remaining tokens anew. ${added}`;
+  if (one.surrogate?.kind === "windows") return `The surrogate is the mean of those of the text's windows. ${added}`;
   if (one.surrogate) return "The linear surrogate adds up its weights of the tokens that stand there.";
   if (one.unsigned.includes(one.added)) return "This method predicts nothing: it fits no surrogate, and its scores do not say for or against.";
   return `This method fits no surrogate. ${added}`;

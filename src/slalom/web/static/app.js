@@ -27,7 +27,7 @@ function fitMethod() {
   $("effort").disabled = !("effort" in method.options);
   const types = $("granularity").querySelector('[value="types"]');
   types.disabled = !("granularity" in method.options);
-  if (types.disabled && types.selected) $("granularity").value = "positions";
+  if (types.disabled && types.selected) $("granularity").value = "words";
 }
 
 async function fitModel(wanted = "") {
@@ -60,13 +60,19 @@ function order() {
     method: $("method").value,
     budget: budget === "" ? "auto" : Number(budget),
     seed: Number($("seed").value || 0),
-    granularity: $("granularity").value,
+    ...scored(),
     every_class: $("every").checked,
   };
   if ($("target").value) asked.target = $("target").value;
   if (!$("effort").disabled) asked.effort = $("effort").value;
   if ($("pair").value.trim()) Object.assign(asked, { pair: $("pair").value, explain: $("side").value });
   return asked;
+}
+
+/** What gets a score: token types, or units of the text. */
+function scored() {
+  const chosen = $("granularity").value;
+  return chosen === "types" ? { granularity: "types", units: "tokens" } : { units: chosen };
 }
 
 function fill(asked) {
@@ -78,9 +84,9 @@ function fill(asked) {
   $("budget").value = asked.budget === "auto" ? "" : asked.budget;
   $("effort").value = asked.effort ?? "balanced";
   $("seed").value = asked.seed ?? 0;
-  $("granularity").value = asked.granularity ?? "positions";
+  $("granularity").value = asked.granularity === "types" ? "types" : asked.units ?? "words";
   $("every").checked = asked.every_class === true;
-  $("more").open ||= Boolean(asked.pair || asked.seed || asked.every_class || $("granularity").value !== "positions");
+  $("more").open ||= Boolean(asked.pair || asked.seed || asked.every_class || $("granularity").value !== "words");
   fitMethod();
   fitLength();
   fitModel(asked.target ?? "").catch(fail);
@@ -218,7 +224,7 @@ function whatIf(event) {
   const tell = (detail) => root.dispatchEvent(new CustomEvent("slalom:model", { detail: { id, ...detail } }));
   setTimeout(async () => {
     if (abort.signal.aborted) return;
-    const body = { text: about.text, model: about.model, granularity: about.granularity, counts };
+    const body = { text: about.text, model: about.model, units: about.units, counts };
     if (about.pair) Object.assign(body, { pair: about.pair, explain: about.explain });
     try {
       const answer = await json("api/predict", { body, signal: abort.signal });

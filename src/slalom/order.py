@@ -1,0 +1,237 @@
+"""From what a caller asked for to an explanation: units, windows, coarse to fine, what all methods report."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
+from typing import Any, Literal
+
+import numpy as np
+
+from slalom.checks import Budget, Seed, declared
+from slalom.coarse_to_fine import both_levels, mixed, that_matter
+from slalom.errors import InputError, SlalomWarning
+from slalom.explainers import check_options, load, options
+from slalom.explanation import Cost, Explanation
+from slalom.files import plain
+from slalom.levels import in_order
+from slalom.long_texts import combined
+from slalom.long_texts import note as long_note
+from slalom.models.ask import Ask
+from slalom.models.protocol import Model, Text
+from slalom.models.target import Target, choose_target
+from slalom.models.text.texts import check_text
+from slalom.models.windows import Windowed, split, weights
+from slalom.progress import Progress
+from slalom.tokens import Tokens
+from slalom.units import check_units, grouped, name_of, whole_units
+from slalom.units import numbers as unit_numbers
+
+Granularity = Literal["positions", "types", "words", "tokens"]
+Long = Literal["cut", "windows"]
+Side = Literal["both", "first", "second"]
+
+_MANY_UNKNOWN = 0.2
+"""The share of unknown tokens from which an explanation warns of them."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a caller asked for, checked."""
+
+    target: str | int | None
+    method: str
+    budget: Budget
+    seed: Seed
+    granularity: Granularity
+    every_class: bool
+    side: Side
+    progress: Progress | None
+    options: Mapping[str, Any]
+    units: Any = "words"
+    refine: bool = False
+    long: Long = "cut"
+
+    def __post_init__(self) -> None:
+        for name, allowed in declared(Order).items():
+            word = "explain" if name == "side" else name
+            object.__setattr__(self, name, allowed.check(word, getattr(self, name)))
+        units = check_units(self.units)
+        finest = self.granularity in ("tokens", "types") and not whole_units(units)
+        object.__setattr__(self, "units", "tokens" if finest else units)
+        object.__setattr__(self, "options", check_options(self.method, self.options))
+        if self.granularity == "types" and "granularity" not in options(self.method):
+            raise InputError(
+                f"the method {self.method!r} does not explain token types; use positions or words"
+            )
+
+    @property
+    def method_options(self) -> dict[str, Any]:
+        kind = {"granularity": "types"} if self.granularity == "types" else {}
+        return {"budget": self.budget, "seed": self.seed, **kind, **self.options}
+
+
+def explain_one(model: Model, text: Text, order: Order) -> Explanation:
+    """One text, one explanation: whole or in windows, in one go or coarse to fine."""
+    clock = getattr(model, "clock", time.perf_counter)
+    start = clock()
+    check_text(text, order.side)
+    tokens = _tokens(model, text, order)
+    parts = split(tokens)
+    windows = _refined(model, parts, order) if order.refine else _run(model, _grouped(parts, order), order)[0]
+    explanation = combined(tokens, windows, weights(parts))
+    # The classes share their queries, so each of them cost what all of them cost together.
+    seconds = clock() - start
+    chosen, *rest = [
+        _completed(one, model, order, seconds) for one in (explanation, *explanation.classes.values())
+    ]
+    said = (_unknown_note(tokens), _cut_note(tokens, isinstance(text, tuple)), long_note(chosen))
+    notes = (*chosen.notes, *(note for note in said if note is not None))
+    return replace(chosen, notes=notes, classes={other.target: other for other in rest})
+
+
+def _tokens(model: Model, text: Text, order: Order) -> Tokens:
+    """The tokens that are asked about: those the model reads, or those of all windows."""
+    if order.long == "windows" and isinstance(text, str):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SlalomWarning)
+            tokens = model.tokenize(text, order.side)
+        if tokens.cut is not None:
+            tokens = Windowed(model, order.units).tokenize(text)
+    else:
+        tokens = model.tokenize(text, order.side)
+    if order.long == "windows" and tokens.cut is not None:
+        raise InputError("a pair of texts is not read in windows; use long='cut', or shorten it")
+    return some(tokens.joined() if order.granularity == "words" else tokens)
+
+
+def _grouped(parts: list[Tokens], order: Order) -> list[Tokens]:
+    return [grouped(part, order.units) for part in parts] if whole_units(order.units) else parts
+
+
+def _run(
+    model: Model, parts: list[Tokens], order: Order, label: str | None = None
+) -> tuple[list[Explanation], str]:
+    """The explanation of each window, and the label that is explained; a budget is shared out evenly."""
+    asks: list[Ask] = []
+    for part in parts:
+        asks.append(Ask(model, part, _counting(order.progress, list(asks))))
+    logits = weights(parts) @ np.array([ask.whole() for ask in asks])
+    target = choose_target(model, order.target if label is None else label, logits)
+    call = order.method_options
+    if order.budget != "auto":
+        call["budget"] = max(order.budget // len(parts), 1)
+    others = [index for index in range(len(model.labels)) if order.every_class and index != target.index]
+    return [_one(ask, target, others, order.method, call) for ask in asks], target.label
+
+
+def _one(ask: Ask, target: Target, others: list[int], method: str, call: dict[str, Any]) -> Explanation:
+    run = load(method)
+    try:
+        chosen, *rest = [run(ask, replace(target, index=i), **call) for i in (target.index, *others)]
+    except MemoryError as error:
+        raise InputError(
+            f"{method!r} with the budget {call['budget']} needs more memory than there is; lower it"
+        ) from error
+    chosen, *rest = [
+        replace(one, cost=ask.cost if one.cost == Cost() else one.cost) for one in (chosen, *rest)
+    ]
+    return replace(chosen, classes={other.target: other for other in rest})
+
+
+def _counting(progress: Progress | None, before: list[Ask]) -> Progress | None:
+    """Queries of all windows so far."""
+    if progress is None or not before:
+        return progress
+    return lambda queries: progress(queries + sum(ask.cost.queries for ask in before))
+
+
+def _refined(model: Model, parts: list[Tokens], order: Order) -> list[Explanation]:
+    """Sentences first, then the words of those that matter, with what is left of the budget."""
+    units = order.units if whole_units(order.units) else "sentences"
+    numbers = [in_order(part, unit_numbers(part, units)) for part in parts]
+    groups = [part.grouped(each) for part, each in zip(parts, numbers, strict=True)]
+    first, rest = order, order
+    if order.budget != "auto":
+        first = replace(order, budget=max(order.budget // 3, 1))
+        rest = replace(order, budget=max(order.budget - order.budget // 3, 1))
+    elif "effort" in options(order.method) and "effort" not in order.options:
+        first = replace(order, options={**order.options, "effort": "fast"})
+    coarse, label = _run(model, groups, first)
+    chosen = that_matter(coarse, weights(parts))
+    finer = [mixed(each, some) for each, some in zip(numbers, chosen, strict=True)]
+    places = [place for place, some in enumerate(chosen) if some.any()]
+    fine, _ = _run(model, [parts[place].grouped(finer[place]) for place in places], rest, label)
+    found: dict[int, Explanation] = dict(zip(places, fine, strict=True))
+    return [
+        both_levels(name_of(units), one, found.get(place), numbers[place], finer[place])
+        for place, one in enumerate(coarse)
+    ]
+
+
+def _completed(explanation: Explanation, model: Model, order: Order, seconds: float) -> Explanation:
+    settings = {
+        **order.options,
+        **explanation.settings,
+        "seed": order.seed,
+        "budget": order.budget,
+        "granularity": order.granularity,
+        "units": "words" if order.refine and whole_units(order.units) else plain(order.units),
+        "explain": order.side,
+        "model": model.name,
+        "versions": _versions(),
+    }
+    if order.refine:
+        settings["refined"] = name_of(order.units) if whole_units(order.units) else "sentences"
+    report = getattr(model, "engine_report", None)
+    if report is not None:
+        settings["engine"] = report
+    return replace(explanation, cost=replace(explanation.cost, seconds=seconds), settings=settings)
+
+
+def _unknown_note(tokens: Tokens) -> str | None:
+    share = len(tokens.unknown) / len(tokens)
+    if share < _MANY_UNKNOWN:
+        return None
+    return (
+        f"{len(tokens.unknown)} of {len(tokens)} tokens ({100 * share:.0f} %) are unknown to the model. It "
+        "reads them all as one and the same: their scores tell of their places, not of these words."
+    )
+
+
+def _cut_note(tokens: Tokens, pair: bool) -> str | None:
+    if tokens.cut is None:
+        return None
+    if pair:
+        return (
+            "The two texts are longer than the model reads and were cut; what was left out starts at "
+            f"character {tokens.cut}, counted over both."
+        )
+    return (
+        f"The text is longer than the model reads: its first {tokens.cut} characters were explained, "
+        "the rest was left out (long='windows' explains all of it)."
+    )
+
+
+def _versions() -> dict[str, str]:
+    used = [name for name in ("torch", "transformers", "numpy") if name in sys.modules]
+    return {name: _version(name) for name in ("slalom-xai", *used)}
+
+
+@cache
+def _version(package: str) -> str:
+    return version(package)
+
+
+def some(tokens: Tokens) -> Tokens:
+    """The tokens, at least one."""
+    if len(tokens) == 0:
+        raise InputError(
+            f"the model's tokenizer finds no token in {tokens.text[:40]!r}; nothing can be explained"
+        )
+    return tokens
