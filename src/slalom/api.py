@@ -13,6 +13,7 @@ from slalom.explainers import together
 from slalom.explanation import Explanation, Explanations
 from slalom.models import BatchTokens, Output, Tolerance, open_model
 from slalom.models.ask import Ask
+from slalom.models.endpoint import Endpoint
 from slalom.models.prompt import Prompt
 from slalom.models.protocol import Model, Text
 from slalom.models.shared_batches import together as side_by_side
@@ -36,7 +37,8 @@ class Explainer:
     over texts, or None for the small sentiment model that comes with this package. `output`, `labels`
     and `device` say what cannot be seen from it; docs/models.md has the table. `engine` makes its forward
     passes cheaper; docs/engines.md says which one to choose. With a `prompt`, the model is a causal language
-    model, and `labels` says which answers stand for which labels; docs/language-models.md has more.
+    model, and `labels` says which answers stand for which labels; with an `endpoint` it is behind an address,
+    under the name `model`. docs/language-models.md has more.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Explainer:
         prompt: Prompt | None = None,
         whole_answers: bool | None = None,
         chat: bool | None = None,
+        endpoint: str | Endpoint | None = None,
     ):
         self.model: Model = open_model(
             model,
@@ -66,6 +69,7 @@ class Explainer:
             prompt=prompt,
             whole_answers=whole_answers,
             chat=chat,
+            endpoint=endpoint,
         )
 
     def __repr__(self) -> str:
@@ -168,6 +172,7 @@ def explain(
     prompt: Prompt | None = None,
     whole_answers: bool | None = None,
     chat: bool | None = None,
+    endpoint: str | Endpoint | None = None,
     **call: Any,
 ) -> Any:
     """Explain a text in one call; `call` takes what an `Explainer` takes when it is called.
@@ -185,6 +190,7 @@ def explain(
         "prompt": prompt,
         "whole_answers": whole_answers,
         "chat": chat,
+        "endpoint": endpoint,
     }
     if all(given is None for given in (model, tokenizer, *access.values())):
         return _bundled()(text, **call)

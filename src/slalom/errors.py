@@ -28,3 +28,7 @@ class MissingExtraError(SlalomError):
 
 class SlalomWarning(UserWarning):
     """Something the user should know but that does not stop the work."""
+
+
+class StoppedError(SlalomError):
+    """Nothing more can be asked for now: a limit is reached, or an endpoint is gone; what was done stays."""

@@ -91,7 +91,8 @@ def explain_one(model: Model, text: Text, order: Order) -> Explanation:
         _completed(one, model, order, seconds) for one in (explanation, *explanation.classes.values())
     ]
     said = (_unknown_note(tokens), _cut_note(tokens, isinstance(text, tuple)), long_note(chosen))
-    notes = (*chosen.notes, *(note for note in said if note is not None))
+    own = getattr(model, "notes", lambda _: ())(tokens)
+    notes = (*chosen.notes, *(note for note in said if note is not None), *own)
     return replace(chosen, notes=notes, classes={other.target: other for other in rest})
 
 
@@ -188,9 +189,9 @@ def _completed(explanation: Explanation, model: Model, order: Order, seconds: fl
     }
     if order.refine:
         settings["refined"] = name_of(order.units) if whole_units(order.units) else "sentences"
-    report = getattr(model, "engine_report", None)
-    if report is not None:
-        settings["engine"] = report
+    report, facts = (getattr(model, name, None) for name in ("engine_report", "facts"))
+    settings |= {"engine": report} if report is not None else {}
+    settings |= {"endpoint": facts} if facts is not None else {}
     return replace(explanation, cost=replace(explanation.cost, seconds=seconds), settings=settings)
 
 

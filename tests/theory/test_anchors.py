@@ -6,12 +6,12 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from theory_layers import ids_of, make
 
 from slalom.errors import InputError
 from slalom.theory.anchors import Margins, best_anchor, find_anchor, keeps_prediction, margins, precision
 from slalom.theory.layer import layer
 from slalom.theory.masking import Masked, masked
+from theory_layers import ids_of, make
 
 TEXT = "the film is not very good with a dull plot"
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from theory_layers import WORDS, ids_of, make
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from slalom.errors import InputError
@@ -16,6 +15,7 @@ from slalom.models.ask import Ask
 from slalom.perturb import from_keep
 from slalom.theory.attention_layer import AttentionLayerConfig, sinusoids, word_tokenizer
 from slalom.theory.layer import layer, look
+from theory_layers import WORDS, ids_of, make
 
 TEXT = "a good film with a good cast"
 KINDS: list[dict[str, Any]] = [

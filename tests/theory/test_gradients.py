@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from theory_layers import ids_of, make
 
 from slalom.theory.attention_layer import AttentionLayer
 from slalom.theory.attention_weights import attention_average, attention_max
 from slalom.theory.gradients import gradient, gradient_as_key, readings
 from slalom.theory.layer import layer, look
+from theory_layers import ids_of, make
 
 TEXT = "a good film with a very good cast and plot"
 KINDS: list[dict[str, Any]] = [

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from theory_layers import WORDS, ids_of, make
 
 from slalom import Explainer
 from slalom.errors import InputError
@@ -18,6 +17,7 @@ from slalom.theory.heads import average, first_order_gap, head_slaloms, pooled
 from slalom.theory.layer import layer
 from slalom.theory.lime_limit import least_squares
 from slalom.theory.masking import dropped
+from theory_layers import WORDS, ids_of, make
 
 VOCABULARY = len(WORDS) + 3
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from slalom.checks import Range, checked, shown
 from slalom.errors import InputError, ModelError
+from slalom.models.endpoint import Endpoint, open_endpoint
 from slalom.models.outputs import Output
 from slalom.models.prompt import Prompt, check_answers, check_prompt
 from slalom.models.protocol import Model, Text
@@ -34,6 +35,7 @@ def open_model(
     prompt: Prompt | None = None,
     whole_answers: bool | None = None,
     chat: bool | None = None,
+    endpoint: str | Endpoint | None = None,
 ) -> Model:
     """A model to explain, from whatever there is:
 
@@ -53,7 +55,8 @@ def open_model(
     With a `prompt` that holds `{text}`, the model is a causal language model that is asked to classify, and
     `labels` maps labels to the answers that stand for them (docs/language-models.md). These are told apart by
     their first tokens or, with `whole_answers` and where first tokens coincide, by all of their tokens;
-    `chat` applies the tokenizer's chat template, by default where there is one.
+    `chat` applies the tokenizer's chat template, by default where there is one. With an `endpoint`, an
+    address or an `Endpoint`, the language model is behind it, and `model` is its name there.
     """
     given = {
         "output": output,
@@ -65,6 +68,9 @@ def open_model(
     }
     options = checked(open_model, given)
     check_engine(engine, engine_tolerance)
+    if endpoint is not None:
+        _only(options | {"tokenizer": tokenizer, "whole_answers": whole_answers, "chat": chat}, "labels")
+        return open_endpoint(endpoint, model, prompt, labels)
     asking = _asking(prompt, whole_answers, chat, options)
     device = options.pop("device")
     if model is None or isinstance(model, (str, Path)):
@@ -148,6 +154,12 @@ def _from_function(function: Callable[..., Any], tokenizer: Any, options: dict[s
     if engine not in (None, "eager"):
         raise InputError(f"engine={engine!r} is for torch modules; a function is called as it is")
     return FunctionModel(function, _tokenizer(tokenizer), **options)
+
+
+def _only(given: dict[str, Any], *allowed: str) -> None:
+    stray = [name for name, value in given.items() if value is not None and name not in allowed]
+    if stray:
+        raise InputError(f"{', '.join(stray)} cannot be chosen for a model behind an endpoint; leave it out")
 
 
 def _as_it_is(model: Model, tokenizer: Any, options: dict[str, Any]) -> Model:

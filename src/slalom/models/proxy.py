@@ -40,5 +40,13 @@ class Around:
         model: Any = self._model
         return model.gradients(tokens, perturbations, weights)
 
+    @property
+    def facts(self) -> dict[str, Any] | None:
+        return getattr(self._model, "facts", None)
+
+    def notes(self, tokens: Tokens) -> tuple[str, ...]:
+        """What a reader of an explanation of these tokens should know of the model's answers."""
+        return getattr(self._model, "notes", lambda _: ())(tokens)
+
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         return self._model.logits(tokens, perturbations)

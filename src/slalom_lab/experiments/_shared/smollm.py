@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,20 +24,12 @@ _ANSWERS = (" negative", " positive")
 
 def prompted() -> Callable[[list[str]], FloatArray]:
     """The log-odds that a review is followed by “positive” rather than “negative”."""
-    where = weights()
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    from slalom.models.torch.load import pretrained
-
-    tokenizer = pretrained(AutoTokenizer, where.parent, gguf_file=where.name)
+    model, tokenizer = language_model()
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    with redirect_stderr(StringIO()):  # a bar that no setting of transformers turns off
-        model = pretrained(
-            AutoModelForCausalLM, where.parent, gguf_file=where.name, dtype=torch.float32
-        ).eval()
     answers = [tokenizer.encode(answer, add_special_tokens=False)[0] for answer in _ANSWERS]
 
     @torch.inference_mode()
@@ -46,6 +39,20 @@ def prompted() -> Callable[[list[str]], FloatArray]:
         return np.asarray(logits[:, 1] - logits[:, 0])
 
     return smollm2
+
+
+def language_model() -> tuple[Any, Any]:
+    """SmolLM2 and its tokenizer, in single precision."""
+    where = weights()
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from slalom.models.torch.load import pretrained
+
+    tokenizer = pretrained(AutoTokenizer, where.parent, gguf_file=where.name)
+    with redirect_stderr(StringIO()):  # a bar that no setting of transformers turns off
+        model = pretrained(AutoModelForCausalLM, where.parent, gguf_file=where.name, dtype=torch.float32)
+    return model.eval(), tokenizer
 
 
 def weights() -> Path:

@@ -1,0 +1,155 @@
+"""Requests to an endpoint: sent again where that may help, counted, within limits; the key is never said."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from slalom.errors import ModelError, StoppedError
+from slalom.models.endpoint import Endpoint
+
+_LOG = logging.getLogger(__name__)
+_AGAIN = (408, 409, 425, 429)
+_LONGEST = 60.0
+"""Seconds that are waited at most before a request is sent again, whatever the server asks for."""
+_PER_TOKEN = 4
+"""Characters of a token, where the endpoint does not say how many it has read."""
+
+
+class RefusedError(ModelError):
+    """The endpoint refused a request as such; another form of it may do."""
+
+
+@dataclass
+class Spent:
+    """What was sent so far."""
+
+    requests: int = 0
+    failures: int = 0
+    tokens: int = 0
+
+
+class Client:
+    """A connection to an endpoint, for many threads."""
+
+    def __init__(self, endpoint: Endpoint):
+        self.endpoint = endpoint
+        self.spent = Spent()
+        self._lock = threading.Lock()
+        self._key = endpoint.key
+        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+        limits = httpx.Limits(
+            max_connections=endpoint.concurrent, max_keepalive_connections=endpoint.concurrent
+        )
+        self._http = httpx.Client(headers=headers, timeout=endpoint.timeout, limits=limits)
+        weakref.finalize(self, self._http.close)
+
+    def post(self, path: str, body: dict[str, Any], stop: threading.Event | None = None) -> dict[str, Any]:
+        """The endpoint's answer, an object with `choices`; `stop` ends the waiting between two attempts."""
+        stop = stop or threading.Event()
+        problem = ""
+        for attempt in range(self.endpoint.retries + 1):
+            self._charge()
+            wait = self.endpoint.backoff * 2**attempt * random.uniform(0.5, 1.0)  # not all at once again
+            try:
+                response = self._http.post(f"{self.endpoint.url.rstrip('/')}/{path}", json=body)
+            except (httpx.TransportError, httpx.DecodingError) as error:
+                problem = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            else:
+                if response.status_code == 200:
+                    answer = _answer(response)
+                    if answer is not None:
+                        self._count(answer, body)
+                        return answer
+                    problem = "an answer that is no JSON object with choices"
+                else:
+                    problem = self._refused(response)
+                    wait = max(wait, _asked_wait(response))
+            self._failed(problem, attempt)
+            if attempt < self.endpoint.retries and stop.wait(min(wait, _LONGEST)):
+                raise StoppedError("stopped before the answer came")
+        raise StoppedError(
+            f"the endpoint {self.endpoint.url} gave no answer in {self.endpoint.retries + 1} attempts; the "
+            f"last gave {self.said(problem)}. What was answered is kept: start again to go on"
+        )
+
+    def said(self, text: str) -> str:
+        """A text of the server's on one line, without the key."""
+        plain = " ".join(text.split())
+        return (plain.replace(self._key, "…") if self._key else plain)[:300]
+
+    def _refused(self, response: httpx.Response) -> str:
+        """The problem, if the same request may do another time; raises where it will not."""
+        status, told = response.status_code, self.said(_told(response))
+        if status in _AGAIN or status >= 500:
+            return f"HTTP {status}: {told}"
+        if status in (401, 403):
+            variable = self.endpoint.key_variable
+            there = "the key in" if self._key else "no key in"
+            raise StoppedError(
+                f"the endpoint refused the request ({there} {variable}): HTTP {status}: {told}"
+            )
+        if status == 404:
+            raise StoppedError(
+                f"the endpoint has no {response.url.path}, or no model {self.endpoint.model!r}: {told}"
+            )
+        raise RefusedError(f"the endpoint refused the request: HTTP {status}: {told}")
+
+    def _charge(self) -> None:
+        most, limit = self.endpoint.max_requests, self.endpoint.max_tokens
+        with self._lock:
+            if most is not None and self.spent.requests >= most:
+                raise StoppedError(
+                    f"the limit of {most:,} requests is reached; what was answered is kept: raise "
+                    "max_requests (--max-requests), or start again to go on"
+                )
+            if limit is not None and self.spent.tokens >= limit:
+                raise StoppedError(
+                    f"the limit of {limit:,} tokens is reached; what was answered is kept: raise max_tokens "
+                    "(--max-tokens), or start again to go on"
+                )
+            self.spent.requests += 1
+
+    def _count(self, answer: dict[str, Any], body: dict[str, Any]) -> None:
+        usage = answer.get("usage")
+        total = usage.get("total_tokens") if isinstance(usage, dict) else None
+        with self._lock:
+            self.spent.tokens += total if isinstance(total, int) else len(str(body)) // _PER_TOKEN
+
+    def _failed(self, problem: str, attempt: int) -> None:
+        with self._lock:
+            self.spent.failures += 1
+        _LOG.info("attempt %d failed: %s", attempt + 1, self.said(problem))
+
+
+def _answer(response: httpx.Response) -> dict[str, Any] | None:
+    try:
+        answer = response.json()
+    except ValueError:
+        return None
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    return answer if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+
+
+def _told(response: httpx.Response) -> str:
+    """What a server says of an error."""
+    try:
+        said = response.json()
+    except ValueError:
+        return response.text
+    error = said.get("error", said) if isinstance(said, dict) else said
+    return str(error.get("message", error)) if isinstance(error, dict) else str(error)
+
+
+def _asked_wait(response: httpx.Response) -> float:
+    """Seconds that the server asks to wait; dates are not read."""
+    try:
+        return max(0.0, float(response.headers.get("Retry-After", "0")))
+    except ValueError:
+        return 0.0
