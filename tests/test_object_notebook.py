@@ -10,7 +10,8 @@ import pytest
 from nbclient import NotebookClient
 
 from slalom.compare import Compared
-from slalom.explanation import Explanation, Explanations
+from slalom.explanation import Explanation
+from slalom.explanations import Explanations
 
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "explanation.ipynb"
 

@@ -20,7 +20,8 @@ from handmade import REVIEW, attention_like, single_score, slalom_explanation
 from slalom.api import Explainer, explain
 from slalom.compare import Compared, compare
 from slalom.errors import InputError
-from slalom.explanation import Explanation, Explanations
+from slalom.explanation import Explanation
+from slalom.explanations import Explanations
 from slalom.view import compare_html as side_by_side_page
 from slalom.view import html
 from slalom.view.answer import answer

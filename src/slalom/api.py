@@ -10,7 +10,8 @@ from typing import Any, overload
 from slalom.checks import Budget, Seed, shown
 from slalom.errors import InputError
 from slalom.explainers import together
-from slalom.explanation import Explanation, Explanations
+from slalom.explanation import Explanation
+from slalom.explanations import Explanations
 from slalom.models import BatchTokens, Output, Tolerance, open_model
 from slalom.models.ask import Ask
 from slalom.models.endpoint import Endpoint

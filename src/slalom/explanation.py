@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import os
-import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from slalom.checks import Count, check
-from slalom.errors import FitError, InputError, MissingExtraError, SlalomWarning
-from slalom.files import from_json, number, plain, read_text, to_json, write_text
-from slalom.levels import Level, in_order, read
-from slalom.serialise import (
-    level_from,
-    level_record,
-    numbers,
-    strings,
-    surrogate_from,
-    surrogate_record,
-    tokens_from,
-    tokens_record,
-    whole,
-)
+from slalom.errors import FitError, InputError, MissingExtraError
+from slalom.files import from_json, read_text, to_json, write_text
+from slalom.levels import Level, coarser, in_order, read
+from slalom.perturb import kept_counts
+from slalom.scores import FIDELITY, RENAMED, Cost, Fidelity, Scores, check_finite, today
+from slalom.serialise import result_fields, result_record, tokens_from, tokens_record
 from slalom.surrogate import Additive, Heads, Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens, frozen
 from slalom.units import Units, check_units, name_of
@@ -38,81 +28,10 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
+__all__ = ["FIDELITY", "RENAMED", "Cost", "Explanation", "Scores"]
+
 FORMAT = "slalom-explanation"
 VERSION = 1
-FIDELITY = (
-    "r2",
-    "r2_low",
-    "r2_high",
-    "rmse",
-    "linear_r2",
-    "linear_rmse",
-    "constant_rmse",
-    "removal_error",
-    "heldout_queries",
-)
-"""What can be measured of how far an explanation holds. docs/reading.md says what each of them is."""
-
-RENAMED = {"linear": "share"}
-"""Scores that had another name before; it is still understood, in calls and in saved files."""
-_UNSIGNED = ("alpha_avg", "alpha_max", "rollout", "flow", "l1", "l2")
-"""The same in files of before explanations said so themselves."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What an explanation asked of the model."""
-
-    queries: int = 0
-    """Perturbed texts asked about."""
-    tokens: int = 0
-    """Tokens of those texts, without special tokens; a backward pass counts like 1.2 forward passes."""
-    seconds: float = 0.0
-    """Wall-clock time of the whole explanation."""
-    model_seconds: float = 0.0
-    """The part of it spent in the model."""
-    backwards: int = 0
-    """Queries that were followed by a backward pass, for gradients."""
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Cost:
-        """What was saved; files of before there were backward passes do not name them."""
-        queries, tokens, backwards = whole([record["queries"], record["tokens"], record.get("backwards", 0)])
-        seconds, in_model = number(record["seconds"]), number(record["model_seconds"])
-        if not (0 <= seconds < math.inf and 0 <= in_model < math.inf):
-            raise ValueError(f"{seconds} seconds, {in_model} of them in the model")
-        return cls(queries, tokens, seconds, in_model, backwards)
-
-
-class Scores(dict[str, FloatArray]):
-    """Scores by name, and by the names they had before."""
-
-    def __missing__(self, name: str) -> FloatArray:
-        if name in RENAMED:
-            return self[_today(name)]
-        raise KeyError(name)
-
-    def __contains__(self, name: object) -> bool:
-        return super().__contains__(RENAMED.get(name, name) if isinstance(name, str) else name)
-
-    def get(self, name: str, default: Any = None) -> Any:
-        return super().get(_today(name), default)
-
-
-def _today(name: str) -> str:
-    """The name of a score today; says so where it had another one."""
-    if name in RENAMED:
-        warnings.warn(f"the score {name!r} is called {RENAMED[name]!r} now", SlalomWarning, stacklevel=3)
-    return RENAMED.get(name, name)
-
-
-class _Fidelity(dict[str, float]):
-    """What was measured; what was not is NaN."""
-
-    def __missing__(self, name: str) -> float:
-        if name in FIDELITY:
-            return math.nan
-        raise KeyError(name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -160,7 +79,7 @@ class Explanation:
             if wrong:
                 raise ValueError(f"{name} {wrong} do not have one number for each of the {n} tokens")
             object.__setattr__(self, name, MappingProxyType(arrays))
-        object.__setattr__(self, "fidelity", MappingProxyType(_Fidelity(self.fidelity)))
+        object.__setattr__(self, "fidelity", MappingProxyType(Fidelity(self.fidelity)))
         object.__setattr__(self, "ranking", RENAMED.get(self.ranking, self.ranking))
         for name in ("settings", "classes", "levels"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
@@ -176,7 +95,8 @@ class Explanation:
             level.numbers.shape != (n,) or self.ranking not in level.scores for level in self.levels.values()
         ):
             raise ValueError(f"a level does not fit {n} tokens that are ranked by {self.ranking!r}")
-        _check_finite(self)
+        measured = (self.scores, self.stderr, self.fidelity)
+        check_finite(self.method, {"probabilities": self.probabilities, "output": self.output}, *measured)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -208,17 +128,8 @@ class Explanation:
             surrogate=surrogate,
             settings=settings,
             classes={label: other.at(units) for label, other in self.classes.items()},
-            levels=self._coarser(numbers, but=name),
+            levels=coarser({other: level for other, level in self.levels.items() if other != name}, numbers),
         )
-
-    def _coarser(self, numbers: IntArray, but: str) -> dict[str, Level]:
-        """The levels whose units are made of whole units of `numbers`."""
-        first = np.unique(numbers, return_index=True)[1]
-        return {
-            name: Level(level.numbers[first], level.scores, level.stderr)
-            for name, level in self.levels.items()
-            if name != but and np.array_equal(level.numbers[first][numbers], level.numbers)
-        }
 
     def _numbers(self, units: Units) -> IntArray:
         found = unit_numbers(self.tokens, units)
@@ -234,7 +145,7 @@ class Explanation:
 
     def score(self, name: str | None = None) -> FloatArray:
         """A score by name; without a name, the one to rank by."""
-        known = self.ranking if name is None else _today(str(check("score", name, str)))
+        known = self.ranking if name is None else today(str(check("score", name, str)))
         if known not in self.scores:
             have = ", ".join(self.scores)
             raise InputError(f"an explanation by {self.method!r} has no score {name!r}; it has: {have}")
@@ -266,7 +177,7 @@ class Explanation:
     @property
     def linear(self) -> FloatArray:
         """What `share` was called before."""
-        return self.score(_today("linear"))
+        return self.score(today("linear"))
 
     @property
     def removal(self) -> FloatArray:
@@ -316,7 +227,7 @@ class Explanation:
             raise InputError(
                 f"{self.method!r} fits no surrogate, so it predicts nothing; use 'slalom' or 'linear'"
             )
-        return float(self.surrogate.predict(_counts(kept, len(self))[None])[0, 0])
+        return float(self.surrogate.predict(kept_counts(kept, len(self))[None])[0, 0])
 
     @property
     def measured(self) -> bool:
@@ -419,132 +330,18 @@ class Explanation:
         return partial(Explanation, **given), ()
 
 
-class Explanations(list[Explanation]):
-    """Explanations of several texts: a list that shows itself."""
-
-    @overload
-    def __getitem__(self, place: SupportsIndex) -> Explanation: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Explanations: ...
-
-    def __getitem__(self, place: SupportsIndex | slice) -> Explanation | Explanations:
-        found = super().__getitem__(place)
-        return Explanations(found) if isinstance(found, list) else found
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} explanations; print them, or .show() them>"
-
-    def __str__(self) -> str:
-        """A line for each: the beginning of its text, and the answer."""
-        from slalom.view import shown
-
-        return shown.several_lines(self)
-
-    def _repr_html_(self) -> str:
-        from slalom.view import shown
-
-        return shown.several_fragment(self)
-
-    def show(self) -> None:
-        """Show them here: a page in a notebook, a line for each in a terminal."""
-        from slalom.view import shown
-
-        shown.show_several(self)
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """One page with all answers, each of which opens to its explanation."""
-        from slalom.view import shown
-
-        return shown.several_page(self, path)
-
-    def to_frame(self) -> pandas.DataFrame:
-        """One row for each token of each text; the column `document` counts the texts."""
-        frames = [one.to_frame().assign(document=place) for place, one in enumerate(self)]
-        if not frames:
-            raise InputError("there are no explanations to make a frame of")
-        import pandas
-
-        frame = pandas.concat(frames, ignore_index=True)
-        return frame.loc[:, ["document", *(name for name in frame.columns if name != "document")]]
-
-    def to_dict(self) -> list[dict[str, Any]]:
-        """The document of each."""
-        return [one.to_dict() for one in self]
-
-
-def _check_finite(explanation: Explanation) -> None:
-    """A result is finite or an error, whichever method made it."""
-    parts = [("probabilities", explanation.probabilities), ("output", explanation.output)]
-    for entries in (explanation.scores, explanation.stderr, explanation.fidelity):
-        parts += entries.items()
-    wrong = [name for name, numbers in parts if not np.isfinite(numbers).all()]
-    if wrong:
-        raise FitError(
-            f"{explanation.method!r} ends in numbers that are not finite ({', '.join(wrong)}): the model "
-            "answers too wildly, or an option is too far out"
-        )
-
-
 def _record(explanation: Explanation) -> dict[str, Any]:
-    parts = ("method", "target", "labels", "probabilities", "output", "ranking", "scores", "stderr")
-    more = ("fidelity", "settings", "notes", "unsigned")
-    return {
-        **{name: plain(getattr(explanation, name)) for name in (*parts, *more)},
-        "cost": plain(asdict(explanation.cost)),
-        "surrogate": surrogate_record(explanation.surrogate),
-        "classes": {label: _record(other) for label, other in explanation.classes.items()},
-        "levels": {name: level_record(level) for name, level in explanation.levels.items()},
-    }
+    others = {label: _record(other) for label, other in explanation.classes.items()}
+    return result_record(explanation) | {"classes": others}
 
 
 def _from_record(record: Mapping[str, Any], tokens: Tokens) -> Explanation:
-    method, target, ranking = strings([record["method"], record["target"], record["ranking"]])
-    return Explanation(
-        tokens=tokens,
-        method=method,
-        target=target,
-        labels=strings(record["labels"]),
-        probabilities=numbers(record["probabilities"]),
-        output=number(record["output"]),
-        scores={name: numbers(a) for name, a in record["scores"].items()},
-        ranking=ranking,
-        stderr={name: numbers(a) for name, a in record["stderr"].items()},
-        surrogate=surrogate_from(record["surrogate"]),
-        fidelity={name: number(a) for name, a in record["fidelity"].items()},
-        cost=Cost.from_record(record["cost"]),
-        settings=_shallow(record["settings"]),
-        notes=strings(record["notes"]),
-        unsigned=strings(record.get("unsigned", [name for name in _UNSIGNED if name in record["scores"]])),
-        classes={label: _other(label, other, tokens) for label, other in record["classes"].items()},
-        levels={name: level_from(level) for name, level in record.get("levels", {}).items()},
-    )
+    others = {label: _other(label, other, tokens) for label, other in record["classes"].items()}
+    cost = Cost.from_record(record["cost"])
+    return Explanation(tokens=tokens, cost=cost, classes=others, **result_fields(record))
 
 
 def _other(label: str, record: Mapping[str, Any], tokens: Tokens) -> Explanation:
     if record["target"] != label or record["classes"]:
         raise ValueError(f"the explanation of the label {label!r} is one of {record['target']!r}")
     return _from_record(record, tokens)
-
-
-def _shallow(settings: Any, room: int = 20) -> Any:
-    """Settings that the views can write down; refuses those that nest without end."""
-    if room == 0:
-        raise ValueError("the settings are nested too deeply")
-    inner = (
-        settings.values() if isinstance(settings, dict) else settings if isinstance(settings, list) else ()
-    )
-    for entry in inner:
-        _shallow(entry, room - 1)
-    return settings
-
-
-def _counts(kept: Iterable[int] | Iterable[bool], n: int) -> FloatArray:
-    given = np.asarray(kept if isinstance(kept, np.ndarray) else list(check("kept", kept, Iterable)))
-    if given.dtype == bool:
-        if given.shape != (n,):
-            raise InputError(f"kept has {given.size} booleans, but the text has {n} tokens")
-        return given.astype(float)
-    if given.size and (not np.issubdtype(given.dtype, np.integer) or given.min() < 0 or given.max() >= n):
-        raise InputError(f"kept must hold booleans or positions from 0 to {n - 1}; got {given.tolist()[:5]}")
-    return np.bincount(given.astype(np.int64), minlength=n).astype(float)

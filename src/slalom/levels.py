@@ -41,6 +41,16 @@ def in_order(tokens: Tokens, numbers: IntArray) -> IntArray:
     return np.cumsum(ranks)
 
 
+def coarser(levels: Mapping[str, Level], numbers: IntArray) -> dict[str, Level]:
+    """The levels whose units are made of whole units of `numbers`, over these units."""
+    first = np.unique(numbers, return_index=True)[1]
+    return {
+        name: Level(level.numbers[first], level.scores, level.stderr)
+        for name, level in levels.items()
+        if np.array_equal(level.numbers[first][numbers], level.numbers)
+    }
+
+
 def read(
     tokens: Tokens, numbers: IntArray, scores: Mapping[str, FloatArray], surrogate: object
 ) -> tuple[dict[str, FloatArray], Heads | Slalom | Additive | Windows | None]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from slalom.tokens import IntArray, frozen
+from slalom.checks import check
+from slalom.errors import InputError
+from slalom.tokens import FloatArray, IntArray, frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,3 +83,15 @@ def join(parts: Sequence[Perturbations]) -> Perturbations:
 def whole(n: int) -> Perturbations:
     """The text as it is."""
     return Perturbations(np.arange(n), np.array([0, n]), n)
+
+
+def kept_counts(kept: Iterable[int] | Iterable[bool], n: int) -> FloatArray:
+    """(n,) how often each token stands, from a boolean for each or from positions."""
+    given = np.asarray(kept if isinstance(kept, np.ndarray) else list(check("kept", kept, Iterable)))
+    if given.dtype == bool:
+        if given.shape != (n,):
+            raise InputError(f"kept has {given.size} booleans, but the text has {n} tokens")
+        return given.astype(float)
+    if given.size and (not np.issubdtype(given.dtype, np.integer) or given.min() < 0 or given.max() >= n):
+        raise InputError(f"kept must hold booleans or positions from 0 to {n - 1}; got {given.tolist()[:5]}")
+    return np.bincount(given.astype(np.int64), minlength=n).astype(float)

@@ -1,8 +1,9 @@
-"""Tokens and surrogates as plain data, and back: the parts of a saved explanation."""
+"""Results, tokens and surrogates as plain data, and back: the parts of a saved explanation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,54 @@ from slalom.levels import Level
 from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import FloatArray, Tokens
 from slalom.windows import Windows
+
+_UNSIGNED = ("alpha_avg", "alpha_max", "rollout", "flow", "l1", "l2")
+"""Scores without a sign, in files of before explanations said so themselves."""
+
+
+def result_record(explanation: Any) -> dict[str, Any]:
+    """An explanation without its tokens and its other classes."""
+    parts = ("method", "target", "labels", "probabilities", "output", "ranking", "scores", "stderr")
+    more = ("fidelity", "settings", "notes", "unsigned")
+    return {
+        **{name: plain(getattr(explanation, name)) for name in (*parts, *more)},
+        "cost": plain(asdict(explanation.cost)),
+        "surrogate": surrogate_record(explanation.surrogate),
+        "levels": {name: level_record(level) for name, level in explanation.levels.items()},
+    }
+
+
+def result_fields(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What `result_record` wrote, but for the cost, by the names of an explanation's fields."""
+    method, target, ranking = strings([record["method"], record["target"], record["ranking"]])
+    return {
+        "method": method,
+        "target": target,
+        "labels": strings(record["labels"]),
+        "probabilities": numbers(record["probabilities"]),
+        "output": number(record["output"]),
+        "scores": {name: numbers(a) for name, a in record["scores"].items()},
+        "ranking": ranking,
+        "stderr": {name: numbers(a) for name, a in record["stderr"].items()},
+        "surrogate": surrogate_from(record["surrogate"]),
+        "fidelity": {name: number(a) for name, a in record["fidelity"].items()},
+        "settings": _shallow(record["settings"]),
+        "notes": strings(record["notes"]),
+        "unsigned": strings(record.get("unsigned", [name for name in _UNSIGNED if name in record["scores"]])),
+        "levels": {name: level_from(level) for name, level in record.get("levels", {}).items()},
+    }
+
+
+def _shallow(settings: Any, room: int = 20) -> Any:
+    """Settings that the views can write down; refuses those that nest without end."""
+    if room == 0:
+        raise ValueError("the settings are nested too deeply")
+    inner = (
+        settings.values() if isinstance(settings, dict) else settings if isinstance(settings, list) else ()
+    )
+    for entry in inner:
+        _shallow(entry, room - 1)
+    return settings
 
 
 def tokens_record(tokens: Tokens) -> dict[str, Any]:
