@@ -227,7 +227,7 @@ def test_one_call(explainer: Explainer):
         ({"scael": 2}, "the method 'leave_one_out' has no option 'scael'; its options are: scale"),
         ({"method": "magic"}, r"there is no method 'magic'; choose one of: .*leave_one_out"),
         ({"method": "_helper"}, "there is no method '_helper'"),
-        ({"method": None}, "method must be text; got None"),
+        ({"method": None}, "method must be text or a function; got None"),
     ],
 )
 def test_wrong_options(explainer: Explainer, wrong: dict[str, Any], message: str):
@@ -303,7 +303,7 @@ def test_methods_are_files():
 
 def test_a_method_says_what_it_needs(tmp_path: Path):
     (tmp_path / "silent.py").write_text('"""Says nothing."""\n')
-    with pytest.raises(ImportError, match="'silent' does not say what it NEEDS"):
+    with pytest.raises(ImportError, match="'silent' does not say its NEEDS"):
         methods()
 
 

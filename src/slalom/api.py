@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from slalom.checks import Budget, Seed, shown
 from slalom.errors import InputError
-from slalom.explainers import together
+from slalom.explainers import MethodLike, together
 from slalom.explanation import Explanation
 from slalom.explanations import Explanations
 from slalom.models import BatchTokens, Output, Tolerance, open_model
@@ -103,7 +103,7 @@ class Explainer:
         text: Text | Iterable[Text],
         *,
         target: Target | Iterable[Target] = None,
-        method: str = "slalom",
+        method: MethodLike = "slalom",
         budget: Budget = "auto",
         seed: Seed = 0,
         granularity: Granularity = "positions",
@@ -120,7 +120,7 @@ class Explainer:
         A list can also be a pandas or polars Series, an array, a column of a data set.
 
         target: label name or index, for a list also one for each text; by default the predicted label.
-        method: a name from `slalom methods`; `options` are that method's own.
+        method: a name from `slalom methods`, or a function of your own; `options` are that method's own.
         budget: how many queries the method may ask, or "auto" to stop when the scores are good enough.
         units: what gets a score (docs/units.md). "words", read off a fit of tokens; "tokens"; or "sentences",
         "paragraphs", "lines" and spans [(start, end), …], which stay or go as a whole.

@@ -16,7 +16,7 @@ import numpy as np
 from slalom.checks import Budget, Seed, declared
 from slalom.coarse_to_fine import both_levels, mixed, that_matter
 from slalom.errors import InputError, SlalomWarning
-from slalom.explainers import check_options, load, options
+from slalom.explainers import MethodLike, check_options, load, method_name, options
 from slalom.explanation import Cost, Explanation
 from slalom.files import plain
 from slalom.levels import in_order
@@ -45,7 +45,7 @@ class Order:
     """What a caller asked for, checked."""
 
     target: str | int | None
-    method: str
+    method: MethodLike
     budget: Budget
     seed: Seed
     granularity: Granularity
@@ -67,7 +67,8 @@ class Order:
         object.__setattr__(self, "options", check_options(self.method, self.options))
         if self.granularity == "types" and "granularity" not in options(self.method):
             raise InputError(
-                f"the method {self.method!r} does not explain token types; use positions or words"
+                f"the method {method_name(self.method)!r} does not explain token types; "
+                "use positions or words"
             )
 
     @property
@@ -131,13 +132,16 @@ def _run(
     return [_one(ask, target, others, order.method, call) for ask in asks], target.label
 
 
-def _one(ask: Ask, target: Target, others: list[int], method: str, call: dict[str, Any]) -> Explanation:
+def _one(
+    ask: Ask, target: Target, others: list[int], method: MethodLike, call: dict[str, Any]
+) -> Explanation:
     run = load(method)
     try:
         chosen, *rest = [run(ask, replace(target, index=i), **call) for i in (target.index, *others)]
     except MemoryError as error:
         raise InputError(
-            f"{method!r} with the budget {call['budget']} needs more memory than there is; lower it"
+            f"{method_name(method)!r} with the budget {call['budget']} needs more memory than there is; "
+            "lower it"
         ) from error
     chosen, *rest = [
         replace(one, cost=ask.cost if one.cost == Cost() else one.cost) for one in (chosen, *rest)

@@ -83,7 +83,7 @@ def test_listing_loads_no_model_library() -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(InputError, match="no experiment 'fig99'; choose of: "):
+    with pytest.raises(InputError, match="no experiment 'fig99'; choose one of: "):
         experiments.load("fig99")
 
 

@@ -2,30 +2,26 @@
 
 Every protocol module has plain functions of an `Ask` (the model and the tokens that were explained) and an
 `Explanation`, and `measure(case, **options)`, which gives its numbers for one `Case`. A module there that
-says which of its numbers are GOOD is a protocol; nothing else registers it.
+says which of its numbers are GOOD is a protocol; nothing else registers it. Another package brings one by an
+entry point of the group `slalom.protocols`.
 """
 
 from __future__ import annotations
 
-import ast
-import importlib
-import importlib.util
 import inspect
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
-from slalom.errors import InputError
-from slalom.evaluate import protocols as _package
+import slalom.evaluate.protocols  # noqa: F401 - first, so that the name is the function below from then on
+from slalom.registry import Registry
 
 if TYPE_CHECKING:
     from slalom.evaluate.protocol import Measure
 
 Good = Literal["high", "low"]
+
+REGISTRY = Registry("protocol", "slalom.evaluate.protocols", "GOOD", "slalom.protocols")
 
 
 @dataclass(frozen=True)
@@ -43,8 +39,7 @@ class Protocol:
 
 def names() -> tuple[str, ...]:
     """The names of all protocols, sorted."""
-    found = (info.name for info in pkgutil.iter_modules(_package.__path__) if not info.ispkg)
-    return tuple(sorted(name for name in found if not name.startswith("_") and _is_protocol(name)))
+    return REGISTRY.names()
 
 
 def protocols() -> dict[str, Protocol]:
@@ -54,7 +49,7 @@ def protocols() -> dict[str, Protocol]:
 
 def load(name: str) -> Measure:
     """The `measure` function of the protocol called `name`."""
-    return _module(name).measure
+    return REGISTRY.module(name).measure
 
 
 def options(name: str) -> dict[str, Any]:
@@ -63,26 +58,6 @@ def options(name: str) -> dict[str, Any]:
     return {p.name: p.default for p in parameters}
 
 
-def _module(name: str) -> ModuleType:
-    if not _is_protocol(name):
-        raise InputError(f"there is no protocol {name!r}; choose one of: {', '.join(names())}")
-    return importlib.import_module(f"{_package.__name__}.{name}")
-
-
 def _describe(name: str) -> Protocol:
-    module = _module(name)
-    paragraph = " ".join((module.__doc__ or "").split("\n\n", 1)[0].split())
-    return Protocol(name, paragraph.split(". ", 1)[0].rstrip("."), module.NEEDS, dict(module.GOOD))
-
-
-@cache
-def _is_protocol(name: str) -> bool:
-    """Whether the source says which numbers are GOOD; it is read, not imported."""
-    spec = importlib.util.find_spec(f"{_package.__name__}.{name}") if name.isidentifier() else None
-    if spec is None or spec.origin is None:
-        return False
-    for node in ast.parse(Path(spec.origin).read_text(encoding="utf-8")).body:
-        targets = getattr(node, "targets", [getattr(node, "target", None)])
-        if any(isinstance(target, ast.Name) and target.id == "GOOD" for target in targets):
-            return True
-    return False
+    module = REGISTRY.module(name)
+    return Protocol(name, REGISTRY.header(name).summary, module.NEEDS, dict(module.GOOD))

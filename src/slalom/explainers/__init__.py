@@ -1,27 +1,45 @@
-"""The methods. One file here is one method; its file name is its public name; nothing else registers it."""
+"""The methods. One file here is one method; its file name is its public name; nothing else registers it.
+
+A method is a module with a header and a function:
+
+    "..."      a docstring; its first sentence is what `slalom methods` says of it
+    NEEDS      what it needs of a model: "logits", "gradients", "attentions" or "labelled data"
+    TOGETHER   whether texts may be explained side by side: it holds no state of the process (random state,
+               warning filters) while it asks; False where it is not said
+    explain    (ask, target, *, budget, seed, …) → Explanation; what else stands in its signature is an option
+               of its own, and the annotation says what it may be (`slalom.checks`). One that takes
+               `granularity` can explain token types, too.
+
+Another package brings one by an entry point of the group `slalom.explainers`; a user gives a function:
+`explainer(text, method=my_function)`. docs/write-your-own-method.md has examples.
+"""
 
 from __future__ import annotations
 
-import ast
-import importlib
-import importlib.util
 import inspect
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from slalom.checks import Allowed, declared
 from slalom.errors import InputError
+from slalom.registry import Registry
 
 if TYPE_CHECKING:
     from slalom.explanation import Explanation
+    from slalom.models.ask import Ask
+    from slalom.models.target import Target
 
     ExplainFunction = Callable[..., Explanation]
 
 CONTRACT = frozenset({"ask", "target", "budget", "seed"})
 """The parameters that every method has; whatever else stands in its signature is its own option."""
+
+REGISTRY = Registry("method", __name__, "NEEDS", "slalom.explainers", every=True)
+
+MethodLike = str | Callable[..., Any]
+"""A method by name, or a function (ask, target, …) that gives an Explanation, or a score for each token."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +51,13 @@ class Method:
     """The first sentence of the module's docstring."""
     needs: str
     """What the method needs from a model: "logits", "gradients", "attentions", "labelled data"."""
+    together: bool = False
+    """Whether texts may be explained side by side."""
 
 
 def names() -> tuple[str, ...]:
     """The names of all methods, sorted."""
-    found = (info.name for info in pkgutil.iter_modules(__path__) if not info.ispkg)
-    return tuple(sorted(name for name in found if not name.startswith("_")))
+    return REGISTRY.names()
 
 
 def methods() -> dict[str, Method]:
@@ -46,62 +65,83 @@ def methods() -> dict[str, Method]:
     return {name: _describe(name) for name in names()}
 
 
-def load(name: str) -> ExplainFunction:
-    """The `explain` function of the method called `name`."""
-    known = names()
-    if name not in known:
-        raise InputError(f"there is no method {name!r}; choose one of: {', '.join(known)}")
-    return importlib.import_module(f"{__name__}.{name}").explain
+def load(method: MethodLike) -> ExplainFunction:
+    """The `explain` function of a method; a function of the caller's own is made to keep the contract."""
+    return REGISTRY.module(method).explain if isinstance(method, str) else _own(method)
 
 
-def together(name: str) -> bool:
-    """Whether texts may be explained side by side.
-
-    A method says TOGETHER if it holds no state of the process (random state, warning filters) while it asks.
-    """
-    load(name)
-    return getattr(importlib.import_module(f"{__name__}.{name}"), "TOGETHER", False)
+def method_name(method: MethodLike) -> str:
+    """What a method is called; a function has its own name."""
+    return method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
 
 
-def options(name: str) -> dict[str, Any]:
+def together(method: MethodLike) -> bool:
+    """Whether texts may be explained side by side; of a function nothing is known."""
+    return isinstance(method, str) and bool(REGISTRY.header(method).said.get("TOGETHER", False))
+
+
+def options(method: MethodLike) -> dict[str, Any]:
     """The options that a method has of its own, with their defaults."""
-    parameters = inspect.signature(load(name)).parameters.values()
-    return {p.name: p.default for p in parameters if p.name not in CONTRACT}
+    parameters = list(inspect.signature(load(method)).parameters.values())
+    own = parameters if isinstance(method, str) else parameters[2:]
+    named = [p for p in own if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    return {p.name: p.default for p in named if p.name not in CONTRACT}
 
 
-def option_ranges(name: str) -> dict[str, Allowed]:
+def option_ranges(method: MethodLike) -> dict[str, Allowed]:
     """What each of a method's own options may be, from the annotations of its `explain`.
 
     `str(allowed)` says it in words, `allowed.check(option, value)` checks a value. Where less is allowed
     (by a server, say), narrow it: `dataclasses.replace(allowed, whole=Range(1, 100))`.
     """
-    known = declared(load(name))
-    return {option: known.get(option, Allowed(kinds=(object,))) for option in options(name)}
+    known = declared(load(method)) if isinstance(method, str) else {}
+    return {option: known.get(option, Allowed(kinds=(object,))) for option in options(method)}
 
 
-def check_options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def check_options(method: MethodLike, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options as the method takes them; an InputError names the first that it does not have or take."""
-    known = option_ranges(name)
+    known = option_ranges(method)
     for option in given:
         if option not in known:
             have = f"its options are: {', '.join(known)}" if known else "it has no options"
-            raise InputError(f"the method {name!r} has no option {option!r}; {have}")
+            raise InputError(f"the method {method_name(method)!r} has no option {option!r}; {have}")
     return {option: known[option].check(option, value) for option, value in given.items()}
 
 
 def _describe(name: str) -> Method:
-    spec = importlib.util.find_spec(f"{__name__}.{name}")
-    if spec is None or spec.origin is None:
-        raise ImportError(f"the method {name!r} has no source file")
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    paragraph = " ".join((ast.get_docstring(tree) or "").split("\n\n", 1)[0].split())
-    return Method(name, paragraph.split(". ", 1)[0].rstrip("."), _needs(tree, name))
+    header = REGISTRY.header(name)
+    return Method(name, header.summary, str(header.said["NEEDS"]), bool(header.said.get("TOGETHER", False)))
 
 
-def _needs(tree: ast.Module, name: str) -> str:
-    for node in tree.body:
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) and target.id == "NEEDS" for target in targets):
-                return ast.literal_eval(node.value)
-    raise ImportError(f"the method {name!r} does not say what it NEEDS from a model")
+def _own(function: Callable[..., Any]) -> ExplainFunction:
+    """A caller's function under the contract: given what it takes; its scores become an Explanation."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the method {method_name(function)!r} has no signature that can be read") from error
+    if len(parameters) < 2:
+        raise InputError(f"the method {method_name(function)!r} must take (ask, target, …)")
+
+    @wraps(function)
+    def explain(ask: Ask, target: Target, **call: Any) -> Explanation:
+        taken = {name: value for name, value in call.items() if name in parameters or name not in CONTRACT}
+        return _explanation(function(ask, target, **taken), ask, target, method_name(function))
+
+    return explain
+
+
+def _explanation(result: Any, ask: Ask, target: Target, name: str) -> Explanation:
+    import numpy as np
+
+    from slalom.explainers._common import finish
+    from slalom.explanation import Explanation
+
+    if isinstance(result, Explanation):
+        return result
+    scores = np.asarray(result, dtype=float)
+    if scores.shape != (len(ask.tokens),):
+        raise InputError(
+            f"the method {name!r} must give an Explanation, or a score for each of the {len(ask.tokens)} "
+            f"tokens; it gave an array of shape {scores.shape}"
+        )
+    return finish(ask, target, name, {"attribution": scores})
