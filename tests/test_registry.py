@@ -142,7 +142,7 @@ class Counting:
         total = np.bincount(
             perturbations.rows, letters[perturbations.positions], minlength=len(perturbations)
         )
-        return np.stack([np.zeros(len(perturbations)), total], axis=1)
+        return np.stack([np.zeros(len(perturbations)), total], axis=1).astype(float)
 
 
 def test_an_object_that_keeps_the_protocol_is_a_model():
