@@ -10,6 +10,7 @@ import numpy as np
 import pandas
 import pytest
 
+import slalom
 from planted_texts import BAD, GOOD, planted
 from slalom import Explainer
 from slalom_lab import experiments
@@ -228,7 +229,7 @@ def test_full_mode_trains_the_papers_three_and_takes_a_classifier(
         return Explainer(), 0.75
 
     monkeypatch.setattr(real, "trained_on", trained)
-    bundled = Path(experiments.__file__).parents[1] / "bundled"
+    bundled = Path(slalom.__file__).parent / "bundled"
     full = replace(settings, mode="full", encoder=bundled)
     found = list(real.classifiers(full, "imdb"))
     assert [one.like for one in found] == ["BERT", "DistilBERT", "BERT", "GPT-2"]
@@ -256,12 +257,17 @@ def _rows(paper: dict[str, dict[str, tuple[float, float]]], gaps: dict[str, tupl
 
 def test_the_verdicts_follow_differences() -> None:
     others = ("values", "lin. SLALOM", "LIME", "SHAP")
-    for gap, wanted in ((0.05, True), (-0.05, False), (0.001, None)):
+    for gap, wanted in ((0.05, True), (-0.05, False), (0.001, "on par")):
         rows = _rows(table2b_human_attention.PAPER, dict.fromkeys(others, ("importances", gap)))
-        assert table2b_human_attention.judge(rows)[0] is wanted
-        rows = _rows(table2c_deletion.PAPER, dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", gap)))
-        assert table2c_deletion.judge(rows)[0] is wanted
-    for gap, wanted in ((0.0, True), (-0.05, False), (-0.02, None)):
+        assert table2b_human_attention.judge(rows)[0] == wanted
+        columns = {**dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", gap))}
+        far = dict.fromkeys(("IG", "Grad"), ("lin. SLALOM", 0.5))
+        rows = _rows(table2c_deletion.PAPER, {**columns, **far})
+        assert table2c_deletion.judge(rows)[0] == wanted
+    near = {**dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", 0.05)), "IG": ("lin. SLALOM", 0.05)}
+    rows = _rows(table2c_deletion.PAPER, {**near, "Grad": ("lin. SLALOM", 0.5)})
+    assert table2c_deletion.judge(rows)[0] is False
+    for gap, wanted in ((0.0, True), (-0.05, False), (-0.01, None)):
         rows = _rows(table9_insertion.PAPER, dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", gap)))
         assert table9_insertion.judge(rows)[0] is wanted
 

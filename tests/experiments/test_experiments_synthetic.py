@@ -14,7 +14,16 @@ from slalom_lab import experiments
 from slalom_lab.experiments import fig3_repeats, fig6_shap_repeats, fig9_ana, recovery, table6_surrogates
 from slalom_lab.experiments._shared import solvers
 from slalom_lab.experiments._shared.linear_models import MLP, fully_connected, truth
-from slalom_lab.experiments._shared.outcome import Outcome, Row, Settings, all_of, decide, distinct, select
+from slalom_lab.experiments._shared.outcome import (
+    Outcome,
+    Row,
+    Settings,
+    Verdict,
+    all_of,
+    decide,
+    distinct,
+    select,
+)
 from slalom_lab.experiments._shared.synthetic import (
     WEIGHTS,
     WORDS,
@@ -148,7 +157,7 @@ def test_recoverys_verdict_needs_log_odds_and_a_tenth_of_sgds_error(settings: Se
     rows = _changed(outcome, where, "R² of the log-odds", 0.97)
     [sgd] = select(rows, "parameter MSE, sgd", model="distilbert", queries=100)
 
-    def verdict(ratio: float, r2: float) -> bool | None:
+    def verdict(ratio: float, r2: float) -> Verdict:
         changed = replace(outcome, rows=tuple(_changed(outcome, where, "R² of the log-odds", r2)))
         return recovery.judge(_changed(changed, {**where, "queries": 100}, measure, ratio * sgd))[0]
 
@@ -193,9 +202,48 @@ def test_fig9(settings: Settings) -> None:
     assert size.settings == [(6, 4), (6, 8), (4, 8)]
     outcome = fig9_ana.run(settings, size)
     consistent("fig9_ana", outcome)
-    assert len(outcome.rows) == 3 * 3 * 3
+    assert len(outcome.rows) == 3 * 3 * 3 + 6
     assert all(row.n == 2 and row.error is not None for row in outcome.rows)
     assert outcome.seeds == (0, 1)
+
+
+def test_fig9s_two_parts_are_judged_apart() -> None:
+    def rows(grows: float, above: float, error: float = 0.1) -> list[Row]:
+        slopes = [Row({"solver": s}, fig9_ana.SLOPE, 0.0, 0.1, 15) for s in fig9_ana.SOLVERS]
+        return [
+            *slopes,
+            Row({"solver": "ana less sgd"}, fig9_ana.SLOPE, grows, error, 15),
+            Row({"solver": "ana over sgd", "context": 30}, fig9_ana.ABOVE, above, error, 15),
+            Row({"solver": "ana over sgd"}, fig9_ana.APART, 0.1, error, 15),
+        ]
+
+    for grows, above, wanted in ((1.0, 1.0, True), (1.0, -1.0, False), (0.1, 1.0, None)):
+        verdict, sentence = fig9_ana.judge(rows(grows, above))
+        assert verdict is wanted
+        assert "that Ana's error grows faster" in sentence
+    assert "does not hold (factor 0.37" in fig9_ana.judge(rows(1.0, -1.0))[1]
+
+
+def test_fig9s_slopes_are_those_of_the_errors() -> None:
+    size = fig9_ana.Size((4, 6), (4, 8, 16), 1, 1, 1, 1, 1, 2)
+    found = {
+        (words, n, solver): [
+            {
+                "logit MSE": c * n ** (2.0 if solver == "ana" else 0.5),
+                "parameter MSE": c,
+                "MSE to the model": 1.0,
+            }
+            for c in (1.0, 3.0)
+        ]
+        for words, n in size.settings
+        for solver in fig9_ana.SOLVERS
+    }
+    rows = fig9_ana._seed_rows(found, size)
+    [ana] = select(rows, fig9_ana.SLOPE, solver="ana")
+    [less] = select(rows, fig9_ana.SLOPE, solver="ana less sgd")
+    assert (ana, less) == pytest.approx((2.0, 1.5))
+    assert select(rows, fig9_ana.ABOVE)[0] == pytest.approx(1.5 * np.log(16))
+    assert select(rows, fig9_ana.APART)[0] == pytest.approx(0.0)
 
 
 def test_table6(settings: Settings) -> None:

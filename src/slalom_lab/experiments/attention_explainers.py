@@ -22,7 +22,6 @@ from slalom_lab.experiments._shared.attention_models import (
     QUICK,
     OneLayer,
     Recipe,
-    lime,
     one_layer,
     texts_to_explain,
     told,
@@ -33,38 +32,39 @@ from slalom_lab.experiments._shared.outcome import (
     Row,
     Settings,
     conclude,
-    decide,
     mean_row,
 )
 
 TITLE = "Attention paper, figure of different explainers"
 CLAIM = "different explainers yield different explanations, even on a single-layer transformer"
-NEEDS = {"data": ("imdb",), "packages": ("accelerate", "lime")}
+NEEDS = {"data": ("imdb",), "packages": ("accelerate",)}
 
 SENTENCE = "attention based explanations are popular but questionable"
 METHODS = ("G-avg", "G-l1", "G-l2", "G×I", "lime", "α-avg", "α-max")
-ALIKE = 0.5
-"""Explanations with a rank correlation below this, by two standard errors, are called different."""
+WITH_SIGN = ("G-avg", "G×I", "lime")
+VARIANTS = (("G-l1", "G-l2"), ("α-avg", "α-max"))
+"""Two readings of the same thing each. They are the measure: two methods are different where they agree less
+than the least alike of these pairs, by two standard errors. Two methods with a sign are compared with it, all
+others by the sizes of their scores, which is all that a method without a sign has."""
 _SIGNED, _SIZES = "rank correlation", "rank correlation of sizes"
 
 
 @dataclass(frozen=True)
 class Size:
     recipe: Recipe
-    samples: int
     documents: int
 
 
-SIZES = {"quick": Size(QUICK, 5000, 30), "full": Size(FULL, 5000, 100)}
+SIZES = {"quick": Size(QUICK, 30), "full": Size(FULL, 100)}
 
 
 def run(settings: Settings, size: Size | None = None) -> Outcome:
-    """Seven explanations of the paper's sentence, and the rank correlation of every pair over reviews."""
+    """Seven explanations of the paper's sentence in closed form; the rank correlation of every pair."""
     size = size or SIZES[settings.mode]
     layer = one_layer(settings, size.recipe)
     ids = layer.ids(SENTENCE)
-    sampled = lime(masked(layer.weights, ids), size.samples, settings.seed)
-    shown = explanations(layer, ids, masked(layer.weights, ids), sampled)
+    document = masked(layer.weights, ids)
+    shown = explanations(layer, ids, document, least_squares(document))
     words = SENTENCE.split()
     rows = [
         Row({"method": name}, word, float(score))
@@ -73,33 +73,43 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     ]
     rows += _agreement(settings, layer, size)
     unknown = [word for word, i in zip(words, ids[1:], strict=True) if i == layer.weights.unknown]
-    used = told(size.recipe, layer, samples=size.samples, documents=size.documents, unknown=unknown or "none")
+    used = told(size.recipe, layer, documents=size.documents, unknown=unknown or "none")
     return conclude(rows, judge, used, [settings.seed], figures.save(_figure(shown, words), settings))
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Most pairs must be different as the methods give their scores; what is left in sizes alone is told."""
-    pairs = {f"{r.where['method']} and {r.where['beside']}": r for r in rows if r.measure == _SIGNED}
-    different, alike = _decided(rows, _SIGNED)
-    ordered = sorted(pairs, key=lambda name: pairs[name].ours or 0.0)
-    least, most = ordered[0], ordered[-1]
-    top = _top(rows)
+    """Most pairs must agree less than two variants of one reading do, on the scale that both have."""
+    pairs = {(str(r.where["method"]), str(r.where["beside"])): r for r in rows if _measured(r)}
+    least = min((pairs[pair] for pair in VARIANTS), key=lambda row: row.ours or 0.0)
+    others = {pair: row for pair, row in pairs.items() if pair not in VARIANTS}
+    below = [_beside(row, least) for row in others.values()]
+    ordered = sorted(others, key=lambda pair: others[pair].ours or 0.0)
+    first, last = (f"{a} and {c} ({others[a, c].ours:+.2f})" for a, c in (ordered[0], ordered[-1]))
     sentence = (
-        f"over {max(row.n or 0 for row in pairs.values())} reviews {different} of {len(pairs)} pairs of "
-        f"methods have a rank correlation below {ALIKE} and {alike} one above; least alike are {least} "
-        f"({pairs[least].ours:+.2f}), most alike {most} ({pairs[most].ours:+.2f}); without the signs it is "
-        "{} below and {} above; the largest word of the sentence is ".format(*_decided(rows, _SIZES))
-        + ", ".join(f"{word} ({', '.join(by)})" for word, by in top.items())
+        f"over {max(row.n or 0 for row in pairs.values())} reviews {below.count(True)} of {len(others)} "
+        f"pairs of methods agree less than two variants of one reading (rank correlation {least.ours:.2f} on "
+        f"the scale that both have); least alike are {first}, most alike {last}; below 0.5 are "
+        f"{sum((row.ours or 0.0) < 0.5 for row in others.values())}; the largest word of the sentence is "
+        + ", ".join(f"{word} ({', '.join(by)})" for word, by in _top(rows).items())
     )
-    if 2 * different > len(pairs):
+    if 2 * below.count(True) > len(others):
         return True, sentence
-    return (False if 2 * alike > len(pairs) else None), sentence
+    return (False if 2 * below.count(False) > len(others) else None), sentence
 
 
-def _decided(rows: Sequence[Row], measure: str) -> tuple[int, int]:
-    """How many pairs lie below and above, by two standard errors."""
-    verdicts = [decide(row, ALIKE) for row in rows if row.measure == measure]
-    return verdicts.count(False), verdicts.count(True)
+def _measured(row: Row) -> bool:
+    """Whether a row compares two methods on the scale that both have."""
+    if "beside" not in row.where:
+        return False
+    signed = row.where["method"] in WITH_SIGN and row.where["beside"] in WITH_SIGN
+    return row.measure == (_SIGNED if signed else _SIZES)
+
+
+def _beside(row: Row, least: Row) -> bool | None:
+    """Whether a pair is less alike than the variants, by two standard errors."""
+    gap = (least.ours or 0.0) - (row.ours or 0.0)
+    error = 2 * float(np.hypot(row.error or 0.0, least.error or 0.0))
+    return True if gap > error else False if gap < -error else None
 
 
 def _top(rows: Sequence[Row]) -> dict[str, list[str]]:

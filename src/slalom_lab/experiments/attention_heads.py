@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import entropy, spearmanr
 
-from slalom.theory.layer import look
+from slalom.theory.attention_bounds import furthest_attention, removal_bounds, removal_effects
+from slalom.theory.layer import Look, look
 from slalom.tokens import FloatArray, IntArray
 from slalom_lab.experiments._shared import figures
 from slalom_lab.experiments._shared.attention_models import (
@@ -37,8 +38,8 @@ from slalom_lab.experiments._shared.outcome import (
 TITLE = "Attention paper, figure of the attention patterns of the heads"
 CLAIM = (
     "the heads of a single-layer transformer attend to different tokens, so that a token's attention is a "
-    "matter of how heads are put together; and it does not tell what the token does to the output, since it "
-    "does not depend on the values"
+    "matter of how heads are put together; and it does not tell how much the token does to the output, since "
+    "it does not depend on the values"
 )
 NEEDS = {"data": ("imdb",), "packages": ("accelerate",)}
 
@@ -53,7 +54,11 @@ _APART, _FIRST, _HEADS = (
     "two heads, same top word",
     "two heads, rank correlation",
 )
-_EFFECT, _SIZE, _OTHER = "α-avg with effect", "α-avg with size of effect", "α-avg with α-max"
+_SIZE, _OTHER = "α-avg with size of effect", "α-avg with α-max"
+_TIGHT, _LOOSE = "size of effect over its bound", "largest over its bound"
+_MOVE = "how far attention can move at equal output"
+"""A weight has no sign, so it is compared with the size of what taking the token out of the softmax does. The
+bound is α times the range of values; the move is the largest Jensen–Shannon divergence over log 2."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +82,19 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """More than half of two heads' attention must lie apart, and attention must not rank as effects do."""
+    """Over half of two heads' attention must lie apart, and α-avg must not rank as sizes of effects do."""
     over = {row.measure: row for row in rows if row.where["head"] == TOGETHER}
-    apart, tells = decide(over[_APART], HALF), decide(over[_EFFECT], HALF)
+    apart, tells = decide(over[_APART], HALF), decide(over[_SIZE], HALF)
     heads = [head for head in distinct(rows, "head") if head not in (TOGETHER, NEAREST)]
     sentence = (
         f"of the attention that two of the {len(heads)} heads give the words of a review "
         f"{over[_APART].ours:.0%} lies on different words, and {over[_FIRST].ours:.0%} of pairs agree on the "
         f"first one (rank correlation {over[_HEADS].ours:.2f}; of α-avg and α-max {over[_OTHER].ours:.2f}); "
-        f"α-avg has a rank correlation of {over[_EFFECT].ours:+.2f} with what a word adds to the output, and "
-        f"{over[_SIZE].ours:+.2f} with the size of that; the heads' first tokens of the sentence are "
-        + ", ".join(_top(rows, head) for head in heads)
+        f"α-avg has a rank correlation of {over[_SIZE].ours:+.2f} with the size of what taking a token out "
+        f"does ({HALF} and more counts as telling it; the direction it cannot tell); that size is at most α "
+        f"times the range of values, on average {over[_TIGHT].ours:.0%} and at most {over[_LOOSE].ours:.0%} "
+        f"of it; at equal output a head's attention can move by {over[_MOVE].ours:.0%} of the most there is; "
+        "the heads' first tokens of the sentence are " + ", ".join(_top(rows, head) for head in heads)
     )
     return all_of([apart, None if tells is None else not tells]), sentence
 
@@ -133,16 +140,16 @@ def _review_rows(layer: OneLayer, texts: Sequence[IntArray]) -> list[Row]:
             own.setdefault((str(head + 1), "on words"), []).append(float(line[inside].sum()))
             own.setdefault((str(head + 1), "on the filling"), []).append(float(line[len(ids) :].sum()))
             own.setdefault((str(head + 1), "tokens in effect"), []).append(float(np.exp(entropy(line))))
-        for measure, value in _alike(attention[:, inside], seen.values[:, inside]).items():
+        alike = _alike(attention[:, inside], np.abs(removal_effects(seen))[: len(ids) - 1])
+        for measure, value in {**alike, **_certified(seen, len(ids) - 1)}.items():
             own.setdefault((TOGETHER, measure), []).append(value)
     return [
         mean_row({"head": head, "of": "reviews"}, measure, values) for (head, measure), values in own.items()
     ]
 
 
-def _alike(attention: FloatArray, values: FloatArray) -> dict[str, float]:
-    """Rank correlations over the words of one review, of (K, n) weights and W_ℓ v."""
-    effect = (attention * values).mean(axis=0)
+def _alike(attention: FloatArray, effect: FloatArray) -> dict[str, float]:
+    """Over the words of one review, of (K, n) weights and the (n,) sizes of effects."""
     average = attention.mean(axis=0)
     share = attention / attention.sum(axis=1, keepdims=True)
     pairs = list(combinations(share, 2))
@@ -151,8 +158,21 @@ def _alike(attention: FloatArray, values: FloatArray) -> dict[str, float]:
         _FIRST: float(np.mean([a.argmax() == b.argmax() for a, b in pairs])),
         _HEADS: float(np.mean([_ranks(a, b) for a, b in pairs])),
         _OTHER: _ranks(average, attention.max(axis=0)),
-        _EFFECT: _ranks(average, effect),
-        _SIZE: _ranks(average, np.abs(effect)),
+        _SIZE: _ranks(average, effect),
+    }
+
+
+def _certified(seen: Look, words: int) -> dict[str, float]:
+    """How tight the bound from attention is, and how else attention could be."""
+    share = np.abs(removal_effects(seen))[:words] / removal_bounds(seen)[:words]
+    moved = [
+        furthest_attention(line[0], values).divergence
+        for line, values in zip(seen.attention, seen.values, strict=True)
+    ]
+    return {
+        _TIGHT: float(share.mean()),
+        _LOOSE: float(share.max()),
+        _MOVE: float(np.mean(moved) / np.log(2)),
     }
 
 

@@ -15,8 +15,9 @@ from slalom_lab.experiments._shared.outcome import (
     Outcome,
     Row,
     Settings,
+    all_of,
     conclude,
-    distinct,
+    decide,
     mean_row,
     select,
 )
@@ -40,6 +41,9 @@ CLAIM = (
 NEEDS = {"data": (), "packages": ("accelerate",)}
 
 SOLVERS = ("ana", "sgd", "exact")
+SLOPE = "slope of log error over log context"
+ABOVE, APART = "log ratio of logit errors", "log ratio of parameter errors"
+"""Over seeds; the first two are judged."""
 _LOGIT, _PARAMETER, _MODEL = "logit MSE", "parameter MSE", "MSE to the model"
 """The first two from the SLALOM behind the labels, the last from what the transformer itself answers."""
 
@@ -67,7 +71,7 @@ class Size:
 
 SIZES = {
     "quick": Size((10, 20, 40), (5, 10, 30), 40_000, 5000, 1, 64, 1, 1),
-    "full": Size((10, 20, 40), (5, 10, 20, 30), 40_000, 5000, 2, 64, 1, 2),
+    "full": Size((10, 20, 40), (5, 10, 20, 30), 40_000, 5000, 2, 64, 1, 15),
 }
 
 
@@ -88,34 +92,50 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
         for (words, context, solver), runs in found.items()
         for measure in runs[0]
     ]
+    rows += _seed_rows(found, size)
     figure = figures.save(_figure(rows, size), settings)
     return conclude(rows, judge, asdict(size), seeds, figure)
 
 
-def judge(rows: Sequence[Row]) -> Judgement:
-    """At the longest context Ana's logit error must exceed SGD's and have grown more than SGD's."""
-    contexts = sorted(distinct(rows, "context"))
-    shortest, longest = contexts[0], contexts[-1]
-    words = {row.where["words"] for row in rows if row.where["context"] == longest}
-    common = next(d for d in words if select(rows, _LOGIT, words=d, context=shortest))
-    at = {
-        (solver, n): select(rows, _LOGIT, words=common, context=n, solver=solver)[0]
+def _seed_rows(found: dict[tuple[int, int, str], list[dict[str, float]]], size: Size) -> list[Row]:
+    """What is judged, seed by seed: slopes over the context, and how Ana stands to SGD."""
+    middle, longest = size.words[len(size.words) // 2], size.contexts[-1]
+    logs = {
+        solver: np.log([[run[_LOGIT] for run in found[middle, n, solver]] for n in size.contexts])
         for solver in SOLVERS
-        for n in (shortest, longest)
     }
-    growth = {solver: at[solver, longest] / at[solver, shortest] for solver in SOLVERS}
-    own = [select(rows, _MODEL, words=common, context=longest, solver=solver)[0] for solver in SOLVERS]
-    parameters = {solver: float(np.mean(select(rows, _PARAMETER, solver=solver))) for solver in SOLVERS}
-    holds = at["ana", longest] > at["sgd", longest] and growth["ana"] > growth["sgd"]
+    x = np.log(size.contexts) - np.mean(np.log(size.contexts))
+    slopes = {solver: x @ values / (x @ x) for solver, values in logs.items()}
+    rows = [mean_row({"solver": solver}, SLOPE, own.tolist()) for solver, own in slopes.items()]
+    rows.append(mean_row({"solver": "ana less sgd"}, SLOPE, (slopes["ana"] - slopes["sgd"]).tolist()))
+    above = logs["ana"][-1] - logs["sgd"][-1]
+    rows.append(mean_row({"solver": "ana over sgd", "context": longest}, ABOVE, above.tolist()))
+    parameters = {
+        solver: np.log([[run[_PARAMETER] for run in found[w, n, solver]] for w, n in size.settings])
+        for solver in ("ana", "sgd")
+    }
+    apart = (parameters["ana"] - parameters["sgd"]).mean(axis=0)
+    rows.append(mean_row({"solver": "ana over sgd"}, APART, apart.tolist()))
+    return rows
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """Two parts, each by two standard errors over seeds: Ana's error grows faster, and ends above SGD's."""
+    grows = next(row for row in rows if row.where["solver"] == "ana less sgd")
+    above = next(row for row in rows if row.measure == ABOVE)
+    apart = next(row for row in rows if row.measure == APART)
+    slopes = {row.where["solver"]: row for row in rows if row.measure == SLOPE}
+    words = {True: "holds", False: "does not hold", None: "is open"}
     sentence = (
-        f"from context {shortest} to {longest} the logit error goes from "
-        + "; ".join(f"{at[s, shortest]:.3g} to {at[s, longest]:.3g} with {s}" for s in SOLVERS)
-        + "; mean parameter errors: "
-        + ", ".join(f"{s} {parameters[s]:.3g}" for s in SOLVERS)
-        + f"; from the transformer's own answers at context {longest}: "
-        + ", ".join(f"{s} {value:.3g}" for s, value in zip(SOLVERS, own, strict=True))
+        "slopes of log error over log context: "
+        + ", ".join(f"{s} {slopes[s].ours:+.2f} ± {slopes[s].error or 0.0:.2f}" for s in SOLVERS)
+        + f"; that Ana's error grows faster than SGD's {words[decide(grows)]} ({grows.ours:+.2f} ± "
+        f"{grows.error or 0.0:.2f}); that it is above SGD's at context {above.where['context']} "
+        f"{words[decide(above)]} (factor {np.exp(above.ours or 0.0):.2f}, log {above.ours:+.2f} ± "
+        f"{above.error or 0.0:.2f}); parameter errors by a factor {np.exp(apart.ours or 0.0):.2f} (log "
+        f"{apart.ours:+.2f} ± {apart.error or 0.0:.2f}); {grows.n} seeds"
     )
-    return holds, sentence
+    return all_of([decide(grows), decide(above)]), sentence
 
 
 def analyse(rows: Sequence[Row]) -> str:

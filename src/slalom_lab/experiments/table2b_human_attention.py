@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, all_of, conclude, decide
+from slalom_lab.experiments._shared.verdicts import not_behind, outperforms
 
 TITLE = "SLALOM paper, Table 2b"
 CLAIM = (
-    "importances predict where human attention is placed better than values and linearised scores, and "
-    "better than LIME and SHAP"
+    "importances predict where human attention is placed better than LIME and SHAP, and as well as values "
+    "and linearised scores or better (the paper's GPT-2 has all three alike)"
 )
 NEEDS = {"data": ("yelp_hat", "yelp"), "packages": ("lime", "pyarrow", "shap", "sklearn")}
 
+MARGIN = 0.02
+"""AU-ROC: the standard errors of the paper's own columns are 0.02 to 0.04."""
 COLUMNS = ("values", "importances", "lin. SLALOM", "LIME", "SHAP")
 
 
@@ -47,7 +50,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(20, 500, 128), "full": Size(40, 5000, 128)}
+SIZES = {"quick": Size(20, 500, 128), "full": Size(150, 5000, 128)}
 
 
 def run(settings: Settings, size: Size | None = None) -> Outcome:
@@ -75,11 +78,16 @@ def analyse(rows: Sequence[Row]) -> str:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """The claim holds if the importances are above every other column by two standard errors."""
+    """Pooled: better than LIME and SHAP, and not behind values and linearised scores by the margin.
+
+    That every column is above chance is told, not judged: the paper does not say that any is near it.
+    """
     found = real.gaps(rows)
-    verdicts = [all_of([decide(gap) for gap in gaps]) for gaps in found.values()]
+    ahead, told = outperforms(rows, [f"importances over {name}" for name in ("LIME", "SHAP")], MARGIN)
+    level, also = not_behind(rows, [f"importances over {name}" for name in ("values", "lin. SLALOM")], MARGIN)
+    chance = {name: sum(decide(row, 0.5) is True for row in rows if row.measure == name) for name in COLUMNS}
     sentence = (
-        f"importances are above all others by two standard errors for {verdicts.count(True)} of {len(found)} "
-        f"models ({'; '.join(real.tell(model, gaps) for model, gaps in found.items())})"
+        f"{told}; beside SLALOM's other scores, {also}; above chance by two standard errors: "
+        + ", ".join(f"{name} for {count} of {len(found)} models" for name, count in chance.items())
     )
-    return all_of(verdicts), sentence
+    return all_of([ahead, level]), sentence

@@ -13,7 +13,10 @@ from slalom.errors import InputError, SlalomError
 from slalom.files import number
 
 Mode = Literal["quick", "full"]
-Judgement = tuple[bool | None, str]
+ON_PAR: Literal["on par"] = "on par"
+Verdict = bool | Literal["on par"] | None
+"""Of a claim that one thing is better than another, both alike by the stated margin is neither."""
+Judgement = tuple[Verdict, str]
 
 
 class NotRun(SlalomError):  # noqa: N818 - nothing went wrong
@@ -71,7 +74,7 @@ class Outcome:
     """What came out; `verdict` and `sentence` are computed from the rows."""
 
     rows: tuple[Row, ...]
-    verdict: bool | None
+    verdict: Verdict
     """Whether the paper's claim holds here; None where the rows cannot tell."""
     sentence: str
     figure: str | None
@@ -126,11 +129,13 @@ def decide(row: Row, threshold: float = 0.0) -> bool | None:
     return False if row.ours + 2 * row.error < threshold else None
 
 
-def all_of(verdicts: Sequence[bool | None]) -> bool | None:
-    """False if one is, True if all are; None where that is open."""
+def all_of(verdicts: Sequence[Verdict]) -> Verdict:
+    """False if one is, True if all are; None where that is open, on par where nothing else is wrong."""
     if any(verdict is False for verdict in verdicts):
         return False
-    return None if not verdicts or None in verdicts else True
+    if not verdicts or None in verdicts:
+        return None
+    return ON_PAR if ON_PAR in verdicts else True
 
 
 def distinct(rows: Sequence[Row], key: str) -> list[Any]:

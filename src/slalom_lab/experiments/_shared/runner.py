@@ -17,6 +17,7 @@ from slalom.errors import InputError, SlalomError
 from slalom.files import from_json, plain, read_text, to_json, write_text
 from slalom_lab import experiments
 from slalom_lab.experiments._shared.outcome import (
+    ON_PAR,
     NotRun,
     Outcome,
     Row,
@@ -53,7 +54,8 @@ class Report:
     def verdict(self) -> str:
         if self.outcome is None:
             return self.status
-        return {True: "holds", False: "does not hold", None: "undecided"}[self.outcome.verdict]
+        words = {True: "holds", False: "does not hold", None: "undecided", ON_PAR: ON_PAR}
+        return words[self.outcome.verdict]
 
     @property
     def sentence(self) -> str:
