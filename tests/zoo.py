@@ -13,7 +13,7 @@ import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from slalom.models.torch.load import MambaForSequenceClassification
+from slalom.models.torch.mamba import MambaForSequenceClassification
 
 SENTENCES = (
     "the food was great but the service was awful",

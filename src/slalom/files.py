@@ -10,6 +10,7 @@ import math
 import os
 import secrets
 import shutil
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -56,6 +57,20 @@ def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise _unwritable(path, error) from error
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def cache_folder() -> Path:
+    """The folder that SLALOM_CACHE names, or the platform's own."""
+    given = os.environ.get("SLALOM_CACHE")
+    if given:
+        return Path(given).expanduser()
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "slalom"
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

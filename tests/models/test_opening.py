@@ -18,7 +18,8 @@ import slalom.models
 import zoo
 from slalom.errors import InputError, ModelError
 from slalom.models import Model, bundled, open_model
-from slalom.models.torch.load import MambaForSequenceClassification, load_config, load_tokenizer, reason
+from slalom.models.torch.load import load_config, load_tokenizer, reason
+from slalom.models.torch.mamba import MambaForSequenceClassification
 from slalom.perturb import whole
 from slalom_lab.training.networks import open_pretrained
 

@@ -123,13 +123,17 @@ def _from_files(
     options: dict[str, Any],
     asking: dict[str, Any] | None,
 ) -> Model:
-    from slalom.models.torch.load import load, resolve
+    from slalom.models.torch.load import load, read, resolve
 
     if source is None and asking is not None:
         raise InputError("a prompt needs a language model; the bundled model is a classifier: name a model")
     where = bundled() if source is None else source
-    module, tokenizer = load(where, _tokenizer(tokenizer), device, causal=asking is not None)
-    return _from_module(module, tokenizer, {**options, "name": Path(resolve(where)).name}, asking)
+    own = _tokenizer(tokenizer)
+    if asking is None and options["engine"] is None:
+        module, own = read(where, own, device)
+    else:
+        module, own = load(where, own, device, causal=asking is not None)
+    return _from_module(module, own, {**options, "name": Path(resolve(where)).name}, asking)
 
 
 def _from_module(

@@ -70,7 +70,10 @@ class Watched(Around):
         self._watch = watch
         self._lock = lock
         self._asked = 0
-        self.tokenizer = getattr(model, "tokenizer", None)
+
+    @property
+    def tokenizer(self) -> Any:
+        return getattr(self._model, "tokenizer", None)
 
     def tokenize(self, text: Text, explain: Literal["both", "first", "second"] = "both") -> Tokens:
         with self._lock:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from slalom_lab.training.cache import cached, default_cache, fingerprint
+from slalom.files import cache_folder as default_cache
+from slalom_lab.training.cache import cached, fingerprint
 from slalom_lab.training.run import train
 from slalom_lab.training.settings import ARCHITECTURES, Network, Settings
 

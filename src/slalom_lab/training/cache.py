@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from slalom.data import Document, locate
 from slalom.errors import InputError
-from slalom.files import to_json
+from slalom.files import cache_folder, to_json
 from slalom_lab.training.run import Progress, train
 from slalom_lab.training.settings import Network, Settings
 
@@ -38,7 +37,7 @@ def cached(
     key = fingerprint(
         settings, documents=documents, test=test, labels=labels, tokenizer=tokenizer, data_dir=data_dir
     )
-    folder = Path(cache_dir).expanduser() if cache_dir is not None else default_cache() / "models"
+    folder = Path(cache_dir).expanduser() if cache_dir is not None else cache_folder() / "models"
     where = folder / f"{_title(settings)}-{key[:16]}"
     if _complete(where):
         return where
@@ -83,20 +82,6 @@ def fingerprint(
         "files": [None if path is None else _digest(path) for path in files],
     }
     return hashlib.sha256(to_json(everything, indent=None).encode()).hexdigest()
-
-
-def default_cache() -> Path:
-    """The folder that SLALOM_CACHE names, or the platform's own."""
-    given = os.environ.get("SLALOM_CACHE")
-    if given:
-        return Path(given).expanduser()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "slalom"
 
 
 def _complete(where: Path) -> bool:

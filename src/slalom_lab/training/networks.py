@@ -46,7 +46,7 @@ def build(network: Network, tokenizer: Any, length: int, labels: Sequence[str], 
     )
     _set_dropout(config, dropout)
     if network.architecture == "mamba":
-        from slalom.models.torch.load import MambaForSequenceClassification
+        from slalom.models.torch.mamba import MambaForSequenceClassification
 
         return MambaForSequenceClassification(config)
     return getattr(transformers, f"{kind}ForSequenceClassification")(config)
@@ -97,7 +97,7 @@ def open_pretrained(source: str, labels: Sequence[str], dropout: float) -> tuple
         config.pad_token_id = tokenizer.pad_token_id
         kind: Any = AutoModelForSequenceClassification
         if config.model_type == "mamba":
-            from slalom.models.torch.load import MambaForSequenceClassification
+            from slalom.models.torch.mamba import MambaForSequenceClassification
 
             kind = MambaForSequenceClassification
         model = pretrained(kind, where, config=config, use_safetensors=True, ignore_mismatched_sizes=True)

