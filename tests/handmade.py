@@ -85,7 +85,7 @@ def heads_explanation(text: str = REVIEW, **changes: Any) -> Explanation:
     """Two heads below a ceiling, set right near the text, with measured removals: what 'slalom' gives."""
     rng, n = np.random.default_rng(11), len(tokens_of(text))
     parts = [Slalom(2 * rng.normal(size=n), rng.normal(size=n), np.array([0.5]), 0.25) for _ in range(2)]
-    near = NearText(0.125, 0.3 * rng.normal(size=n), 0.2 * rng.normal(size=n), 0.75)
+    near = NearText(0.125, 0.3 * rng.normal(size=(n, 3)), 0.2 * rng.normal(size=n), 0.75)
     surrogate = Heads(tuple(parts), np.array([-0.75]), np.array([1.5]), near)
     scores = {
         "value": surrogate.alone()[:, 0],

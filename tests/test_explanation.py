@@ -200,7 +200,7 @@ def test_removals_are_measured_where_the_settings_say_so():
 def heads(n: int = 4, *, ceiling: bool = True, near: bool = True) -> Heads:
     rng = np.random.default_rng(5)
     parts = tuple(Slalom(rng.normal(size=n), rng.normal(size=n), np.array([0.5]), -1.0) for _ in range(2))
-    own = NearText(0.25, rng.normal(size=n), rng.normal(size=n), 0.5) if near else None
+    own = NearText(0.25, rng.normal(size=(n, 2)), rng.normal(size=n), 0.5) if near else None
     return Heads(parts, np.array([0.75]), np.array([2.0]) if ceiling else None, own)
 
 

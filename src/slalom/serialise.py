@@ -150,7 +150,7 @@ def _heads(record: Mapping[str, Any]) -> Heads:
 
 def _near(record: Mapping[str, Any]) -> NearText:
     gap, gain = _finite(numbers([record["gap"], record["gain"]]))
-    shift, own = _finite(numbers(record["shift"])), _finite(numbers(record["own"]))
+    shift, own = _finite(matrix(record["shift"])), _finite(numbers(record["own"]))
     sizes = _finite(numbers(record["sizes"])) if "sizes" in record else None
     return NearText(float(gap), shift, own, float(gain), sizes)
 

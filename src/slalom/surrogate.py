@@ -159,16 +159,17 @@ class Slalom:
 class NearText:
     """What a surrogate of all scales misses near the whole text (docs/design-study.md).
 
-    y becomes (1 − φ) y + φ (gap + gain y + shift of the first place to go + Σ own of what is gone).
+    y becomes (1 − φ) y + φ (gap + gain y + Σ shift of what has moved + Σ own of what is gone).
 
-    A removal moves every later token by one place. `shift[p]` is what that does where p is the first place to
-    go, `own[i]` what the loss of token i does beyond the surrogate's change; φ fades with the share removed.
+    A removal moves every later token by one place. `shift[i, r − 1]` is what it does that token i has moved
+    by r places, `own[i]` what the loss of token i does beyond the surrogate's change; φ fades with the share
+    removed.
     """
 
     gap: float
     """What the model says of the whole text, less `gain` times what the surrogate says."""
     shift: FloatArray
-    """(n,)"""
+    """(n, R); what moves by more than R places is taken to move by R."""
     own: FloatArray
     """(n,)"""
     gain: float = 1.0
@@ -189,9 +190,9 @@ class NearText:
     def grouped(self, numbers: IntArray) -> NearText:
         """The same over groups of neighbours that stay or go as a whole."""
         sizes = np.ones(len(self.own)) if self.sizes is None else self.sizes
-        first = np.unique(numbers, return_index=True)[1]
         own, sizes = (np.bincount(numbers, each).astype(float) for each in (self.own, sizes))
-        return replace(self, shift=self.shift[first], own=own, sizes=sizes)
+        shift = np.stack([np.bincount(numbers, each) for each in self.shift.T], axis=1)
+        return replace(self, shift=shift, own=own, sizes=sizes)
 
     def fade(self, removed: FloatArray) -> FloatArray:
         """φ by the number of tokens removed."""
@@ -200,10 +201,21 @@ class NearText:
     def correction(self, counts: FloatArray, told: FloatArray) -> FloatArray:
         """(N,) what to add to the predictions `told` for copies of the text (N × n)."""
         gone = np.clip(1.0 - counts, 0.0, 1.0)
+        by_place = np.column_stack([np.zeros(len(self.own)), self.shift])
+        places = places_moved(counts, self.shift.shape[1], self.sizes)
+        moved = by_place[np.arange(len(self.own)), places].sum(axis=1)
         removed = gone.sum(axis=1) if self.sizes is None else gone @ self.sizes
-        first = np.argmax(gone > 0, axis=1)
-        moved = np.where(removed > 0, self.shift[first], 0.0)
         return self.fade(removed) * (self.gap + (self.gain - 1.0) * told + moved + gone @ self.own)
+
+    def single(self) -> FloatArray:
+        """(n,) what the loss of one token does by moving all later ones."""
+        return np.append(np.cumsum(self.shift[:0:-1, 0])[::-1], 0.0)
+
+
+def places_moved(counts: FloatArray, most: int, sizes: FloatArray | None = None) -> IntArray:
+    """(N, n) by how many places each token of a copy has moved, up to `most`; 0 for what is gone."""
+    gone = (counts <= 0) if sizes is None else (counts <= 0) * sizes
+    return np.minimum(np.cumsum(gone, axis=1) * (counts > 0), most).astype(np.int64)
 
 
 REACH = 0.5
@@ -231,7 +243,7 @@ class Heads:
             raise ValueError(f"the parts of a surrogate need one size; theirs are {sorted(sizes)}")
         n, outputs = self.size
         links = [self.offset] if self.ceiling is None else [self.offset, self.ceiling]
-        near = [] if self.near is None else [self.near.shift, self.near.own]
+        near = [] if self.near is None else [self.near.shift[:, 0], self.near.own]
         if any(a.shape != (outputs,) for a in links) or any(a.shape != (n,) for a in near):
             raise ValueError(f"offset, ceiling or near do not fit {n} units and {outputs} outputs")
 

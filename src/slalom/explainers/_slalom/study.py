@@ -293,7 +293,7 @@ def _near_text(found: Study, answers: Answers, target: Target, answer: float, no
     told = found.surrogate.predict(np.ones((1, n)))[0, 0]
     change = outputs[rows] - answer
     moved = found.surrogate.predict(keep[rows])[:, 0] - told
-    near, variance, near_left_out = NearText(0.0, np.zeros(n), np.zeros(n)), None, None
+    near, variance, near_left_out = NearText(0.0, np.zeros((n, 1)), np.zeros(n)), None, None
     left_out = found.left_out.copy()
     if len(rows) >= _LEAST_NEAR and ((change - moved) ** 2).mean() > 6.0 * noise:
         fitted = near_text.fit(keep[rows], change, moved)
@@ -304,7 +304,7 @@ def _near_text(found: Study, answers: Answers, target: Target, answer: float, no
     losses: dict[bytes, float] = {}
     if measured is not None:  # what was measured is predicted exactly
         alone = replace(found.surrogate, near=None).removal()[:, 0]
-        near = replace(near, own=near.gain * alone - measured - near.shift)
+        near = replace(near, own=near.gain * alone - measured - near.single())
         variance = measured_variance
         losses = {(row > 0).tobytes(): answer - float(told) for row, told in zip(keep, outputs, strict=True)}
     return replace(

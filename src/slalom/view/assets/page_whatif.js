@@ -26,10 +26,13 @@ function ofWindows({ windows, weights }, counts) {
 /** What the neighbourhood of the whole text adds to `told`; it fades with the number of tokens that are gone. */
 function correction(near, counts, told) {
   if (!near) return 0;
-  const first = counts.indexOf(0), gone = counts.reduce((sum, c, i) => (c === 0 ? sum + (near.sizes?.[i] ?? 1) : sum), 0);
+  let gone = 0, moved = 0;
+  counts.forEach((c, i) => {
+    if (c === 0) { gone += near.sizes?.[i] ?? 1; moved += near.own[i]; }
+    else if (gone) moved += near.shift[i][Math.min(gone, near.shift[i].length) - 1];
+  });
   const fade = Math.min(Math.max(1 - (gone - 1) / near.room, 0), 1);
-  const own = counts.reduce((sum, c, i) => (c === 0 ? sum + near.own[i] : sum), 0);
-  return fade * (near.gap + (near.gain - 1) * told + own + (first < 0 ? 0 : near.shift[first]));
+  return fade * (near.gap + (near.gain - 1) * told + moved);
 }
 
 function slalom(part, counts) {
