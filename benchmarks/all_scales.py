@@ -21,6 +21,8 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +31,13 @@ import pandas
 
 import slalom
 import slalom.errors
-from slalom.evaluate.protocols.deletion import deletion
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
+
+OLD = find_spec("slalom.evaluate.protocols") is None
+"""Whether this process measures version 0.1."""
+deletion = import_module(f"slalom.evaluate.{'' if OLD else 'protocols.'}deletion").deletion
 
 FRESH = 300
 LENGTHS = ((30, 120), (150, 256))
@@ -60,7 +65,8 @@ def main() -> None:
         return
     explainer = opened(arguments.model)
     texts = documents(explainer, arguments)
-    methods = {name: METHODS[name] for name in arguments.methods} if not arguments.old else BEFORE
+    table_of = BEFORE if arguments.old else METHODS
+    methods = {name: options for name, options in table_of.items() if name in arguments.methods}
     print(f"{arguments.model}: {len(texts)} documents", flush=True)
     rows: list[dict[str, Any]] = []
     for number, text in enumerate(texts):
@@ -86,7 +92,7 @@ def parse() -> argparse.Namespace:
     run.add_argument("--documents", type=int, default=40)
     run.add_argument("--longest", type=int, help="only texts of up to this many tokens")
     run.add_argument("--seed", type=int, default=1)
-    run.add_argument("--methods", nargs="*", default=list(METHODS))
+    run.add_argument("--methods", nargs="*", default=[*METHODS, *BEFORE])
     run.add_argument("--before", type=Path, help="a checkout of version 0.1")
     run.add_argument("--old", action="store_true", help=argparse.SUPPRESS)
     run.add_argument("--out", type=Path, required=True)

@@ -91,7 +91,7 @@ def _surrogate(rng: np.random.Generator, n: int) -> Heads:
         Slalom(rng.normal(size=n), rng.normal(size=n), rng.normal(size=1), float(rng.normal()))
         for _ in range(2)
     )
-    near = NearText(0.3, rng.normal(size=n), rng.normal(size=n), 0.7)
+    near = NearText(0.3, rng.normal(size=(n, 3)), rng.normal(size=n), 0.7)
     return Heads(parts, np.array([0.2]), np.array([3.0]), near)
 
 
