@@ -161,9 +161,8 @@ class NearText:
 
     y becomes (1 − φ) y + φ (gap + gain y + Σ shift of what has moved + Σ own of what is gone).
 
-    A removal moves every later token by one place. `shift[i, r − 1]` is what it does that token i has moved
-    by r places, `own[i]` what the loss of token i does beyond the surrogate's change; φ fades with the share
-    removed.
+    A removal moves every later token by one place. `shift[i, r − 1]` is what it does that token i moves by r
+    places, `own[i]` what its loss does beyond the surrogate's change; φ fades with the share removed.
     """
 
     gap: float
@@ -201,9 +200,8 @@ class NearText:
     def correction(self, counts: FloatArray, told: FloatArray) -> FloatArray:
         """(N,) what to add to the predictions `told` for copies of the text (N × n)."""
         gone = np.clip(1.0 - counts, 0.0, 1.0)
-        by_place = np.column_stack([np.zeros(len(self.own)), self.shift])
         places = places_moved(counts, self.shift.shape[1], self.sizes)
-        moved = by_place[np.arange(len(self.own)), places].sum(axis=1)
+        moved = np.where(places > 0, self.shift[np.arange(len(self.own)), places - 1], 0.0).sum(axis=1)
         removed = gone.sum(axis=1) if self.sizes is None else gone @ self.sizes
         return self.fade(removed) * (self.gap + (self.gain - 1.0) * told + moved + gone @ self.own)
 

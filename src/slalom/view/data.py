@@ -14,7 +14,7 @@ from scipy.special import softmax
 
 from slalom.explanation import Explanation
 from slalom.files import plain
-from slalom.surrogate import Additive, Heads, Slalom
+from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import FloatArray, IntArray
 from slalom.view import answer, sentences
 from slalom.view.text import Run, label, spellings, strength, visible
@@ -143,12 +143,19 @@ def _surrogate(
     if heads.ceiling is not None:
         result["ceiling"] = plain(float(heads.ceiling[0]))
     if heads.near is not None:
-        near = heads.near
-        own, shift = plain(near.own[units]), plain(near.shift[units])
-        numbers = {"gap": plain(near.gap), "gain": plain(near.gain), "room": near.room}
-        numbers |= {} if near.sizes is None else {"sizes": plain(near.sizes[units])}
-        result["near"] = {**numbers, "own": own, "shift": shift}
+        result["near"] = _near(heads.near, units)
     return result
+
+
+def _near(near: NearText, units: IntArray) -> Mapping[str, Any]:
+    """`behind[i]` is what tokens do by moving that the page does not list, behind the i first of its own."""
+    hidden = np.setdiff1d(np.arange(len(near.own)), units)
+    behind = np.zeros((len(units) + 1, near.shift.shape[1]))
+    np.add.at(behind, np.searchsorted(units, hidden), near.shift[hidden])
+    result = {"gap": plain(near.gap), "gain": plain(near.gain), "room": near.room}
+    result |= {"own": plain(near.own[units]), "shift": plain(near.shift[units])}
+    result |= {"behind": plain(behind)} if len(hidden) else {}
+    return result if near.sizes is None else {**result, "sizes": plain(near.sizes[units])}
 
 
 def _windows(surrogate: Windows, units: IntArray) -> Mapping[str, Any]:

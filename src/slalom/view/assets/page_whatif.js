@@ -27,9 +27,11 @@ function ofWindows({ windows, weights }, counts) {
 function correction(near, counts, told) {
   if (!near) return 0;
   let gone = 0, moved = 0;
+  const by = (shifts) => (gone && shifts ? shifts[Math.min(gone, shifts.length) - 1] : 0);
   counts.forEach((c, i) => {
     if (c === 0) { gone += near.sizes?.[i] ?? 1; moved += near.own[i]; }
-    else if (gone) moved += near.shift[i][Math.min(gone, near.shift[i].length) - 1];
+    else moved += by(near.shift[i]);
+    moved += by(near.behind?.[i + 1]);
   });
   const fade = Math.min(Math.max(1 - (gone - 1) / near.room, 0), 1);
   return fade * (near.gap + (near.gain - 1) * told + moved);

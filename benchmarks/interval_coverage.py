@@ -1,6 +1,6 @@
 """How often 95 % intervals of a SLALOM's scores cover the truth, where the truth is planted.
 
-    python benchmarks/coverage.py --texts 30 --out docs/results/coverage.md
+    python benchmarks/interval_coverage.py --texts 30 --out docs/results/coverage.md
 
 Each text has d words of a SLALOM drawn anew: importances of unit spread, values of spread two, with or
 without a background. Answers carry normal noise of a tenth of their spread. A score is covered where it lies
