@@ -26,5 +26,14 @@ def __getattr__(name: str) -> Any:
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 
+def _follow_moves() -> None:
+    from slalom.moved import install
+
+    install()
+
+
+_follow_moves()
+
+
 def __dir__() -> list[str]:
     return sorted(__all__)

@@ -1,0 +1,66 @@
+"""Modules that documents of 0.1 named and that lie elsewhere today: the old name works, and warns."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+PROTOCOLS = (
+    *("budget", "cost", "deletion", "eraser", "human_attention", "insertion", "leave_one_out"),
+    *("naive_bayes_agreement", "recovery", "removals", "sanity", "stability"),
+)
+PARTS = ["equal_quality", "equal_samples", "limits", "memory", "overhead", "scaling", "together"]
+
+MOVED = {
+    "slalom.bench": "slalom_lab.bench",
+    "slalom.experiments": "slalom_lab.experiments",
+    "slalom.training": "slalom_lab.training",
+    "slalom.models.engines": "slalom.models.torch.engines",
+    "slalom.models.label_counts": "slalom.label_counts",
+    "slalom.models.load": "slalom.models.torch.load",
+    "slalom.models.mamba": "slalom.models.torch.load",
+    "slalom.corpus.summary": "slalom.audit.summary",
+    "slalom.corpus.global_fit": "slalom.audit.global_slalom",
+    "slalom.corpus.global_slalom": "slalom.audit.global_slalom",
+    **{f"slalom.evaluate.{name}": f"slalom.evaluate.protocols.{name}" for name in PROTOCOLS},
+    **{f"slalom.bench.{name}": f"slalom_lab.bench.parts.{name}" for name in PARTS},
+}
+"""By old name; a package stands for what lies in it, too."""
+
+
+def today(name: str) -> str | None:
+    """Where a module lies now; None where it was not moved."""
+    if name in MOVED:
+        return MOVED[name]
+    package, _, rest = name.rpartition(".")
+    return f"{MOVED[package]}.{rest}" if package in MOVED else None
+
+
+class _Moved(MetaPathFinder, Loader):
+    """Asked first: the parts of a moved package would be found a second time under their old names."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if today(fullname) else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        place = today(spec.name) or spec.name
+        warnings.warn(f"{spec.name} is {place} now", DeprecationWarning, stacklevel=2)
+        module = importlib.import_module(place)
+        self._own = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._own  # the import wrote the old name into it
+
+
+def install() -> None:
+    """Let old names be found from now on."""
+    if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Moved())

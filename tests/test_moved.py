@@ -1,0 +1,32 @@
+"""Old names of modules."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from slalom import moved
+
+
+def names() -> list[str]:
+    return [*moved.MOVED, "slalom.bench.peers", "slalom.training.run", "slalom.models.engines.lean"]
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_module_of_0_1_is_found_under_its_old_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, name, raising=False)
+    place = moved.today(name)
+    assert place is not None
+    with pytest.warns(DeprecationWarning, match=f"^{name} is {place} now$"):
+        module = importlib.import_module(name)
+    assert module is importlib.import_module(place)
+    assert module.__name__ == place
+    assert module.__spec__ is not None
+    assert module.__spec__.name == place
+
+
+def test_what_never_was_is_not_found() -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"slalom\.benches"):
+        importlib.import_module("slalom.benches")
