@@ -21,7 +21,7 @@ from slalom.errors import InputError
 from slalom.models import open_model
 from slalom.surrogate import Slalom
 from slalom.theory.planted import plant, planted_function
-from slalom.view.tables_view import render
+from slalom.view.tables_html import render
 
 
 def corpus(words: list[str], n: int, seed: int = 0, longest: int = 12) -> list[str]:
@@ -255,6 +255,24 @@ def test_hostile_tokens_are_only_text_on_the_page():
     assert "<b>" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "\x1b" not in page
+
+
+def test_examples_of_a_global_report_come_from_the_texts():
+    texts = corpus([f"w{i}" for i in range(20)], 50)
+    report = global_report(small(texts), texts=lambda: texts)
+    (table, *_) = report.tables
+    found = [context for row in range(len(table)) for context in report.context(table, row)]
+    assert found
+    for context in found:
+        whole = f"{context.before.lstrip('…')}{context.word}{context.after.rstrip('…')}"
+        assert whole in texts[context.row]
+        assert context.document == f"text {context.row + 1}"
+    assert "<mark>" in render(report)
+
+
+def test_the_least_count_can_follow_the_corpus():
+    texts = corpus([f"w{i}" for i in range(20)], 50)
+    assert small(texts, min_count="auto").settings["min_count"] == 2
 
 
 @pytest.fixture

@@ -9,18 +9,21 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from rich.console import Console
 from summary_rows import explained, failed, random_rows, write
 from typer.testing import CliRunner, Result
 
 from browser import chromium, watched
-from handmade import HOSTILE, slalom_explanation
+from handmade import HOSTILE, slalom_explanation, tokens_of
 from slalom.audit.report import summary_report
 from slalom.audit.summary import summarize
 from slalom.cli import app
-from slalom.view.tables import Report
-from slalom.view.tables_view import render, show
+from slalom.view.tables import Report, least_count, spurious, told
+from slalom.view.tables_html import render
+from slalom.view.tables_view import show
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +59,7 @@ def hostile_report(folder: Path) -> Report:
         row = explained(len(rows), slalom_explanation(), id=bad, target=bad, notes=[bad], r2=0.1)
         row["tokens"] = [bad] * len(row["tokens"])
         rows += [row, failed(len(rows) + 1, bad, id=bad)]
-    return summary_report(summarize(write(folder, rows), min_count=1))
+    return summary_report(summarize(write(folder, rows), min_count=1, examples=True))
 
 
 def test_hostile_strings_are_only_text_on_the_page(tmp_path: Path):
@@ -73,12 +76,14 @@ def test_hostile_strings_are_only_text_on_the_page(tmp_path: Path):
         "button",
         "script",
         "main",
-        "section",
-        "span",
+        *("section", "span", "h4", "ol", "li", "ul", "details", "summary", "mark", "bdi", "b", "a"),
+        *("svg", "rect", "circle", "line", "text"),
     }
     assert [tag for tag, _ in page.tags].count("script") == 1
     assert not any(name.startswith("on") for _, attributes in page.tags for name in attributes)
-    assert not any({"src", "href", "style"} & set(attributes) for _, attributes in page.tags)
+    assert not any({"src", "style"} & set(attributes) for _, attributes in page.tags)
+    links = [str(attributes["href"]) for _, attributes in page.tags if "href" in attributes]
+    assert all(re.fullmatch(r"#document-\d+", link) for link in links)
     assert HOSTILE["markup"] in "".join(page.text)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\x9b\u202a-\u202e\u2066-\u2069]", "".join(page.text))
 
@@ -113,16 +118,61 @@ def test_a_click_sorts_a_table_in_a_browser(tmp_path: Path):
     file.write_text(render(summary_report(summarize(write(tmp_path / "out", rows)))), encoding="utf-8")
     with chromium() as browser, watched(browser) as (page, seen):
         page.goto(file.as_uri())
+        page.locator("summary", has_text="token types").first.click()
         column = "tbody => [...tbody.rows].map(row => +row.cells[1].dataset.sort)"
-        page.locator("th button", has_text="documents").first.click()
-        down = page.locator("tbody").first.evaluate(column)
-        page.locator("th button", has_text="documents").first.click()
-        up = page.locator("tbody").first.evaluate(column)
+        page.locator("details th button", has_text="documents").first.click()
+        down = page.locator("details tbody").first.evaluate(column)
+        page.locator("details th button", has_text="documents").first.click()
+        up = page.locator("details tbody").first.evaluate(column)
     assert len(set(down)) > 1
     assert down == sorted(down, reverse=True)
     assert up == sorted(up)
     assert seen.requests == []
     assert seen.errors == []
+
+
+def test_the_page_has_words_in_context_a_chart_and_links(tmp_path: Path):
+    texts = ["a fine film , really", "what a bad film ?", "bad , bad luck", "a fine day", "so bad ?"] * 4
+    values = {"fine": 3.0, "bad": -3.0, "?": -2.0}
+    rows = []
+    for row, text in enumerate(texts):
+        tokens = tokens_of(text)
+        value = np.array([values.get(word, 0.1) for word in tokens.strings])
+        found = slalom_explanation(
+            tokens=tokens,
+            scores={"value": value, "importance": np.zeros(len(value)), "share": value / 4},
+            stderr={"value": np.full(len(value), 0.1), "share": np.full(len(value), 0.02)},
+            surrogate=None,
+        )
+        rows.append(explained(row, found, id=f"text-{row}"))
+    summary = summarize(write(tmp_path / "out", rows), examples=True)
+    assert summary.min_count == 2
+    report = summary_report(summary)
+    (table,) = report.tables
+    words = [table.tokens[row] for row in spurious(table)]
+    assert "?" in words
+    assert "bad" not in words
+    first = report.context(table, table.tokens.index("bad"))[0]
+    assert (first.before, first.word, first.after, first.document) == ("what a ", "bad", " film ?", "text-1")
+    assert "against it by “bad”" in told(report)[0] + told(report)[-1]
+    page = tmp_path / "page.html"
+    page.write_text(render(report), encoding="utf-8")
+    for width, scheme in ((1400, "light"), (390, "dark")):
+        look: Any = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme, "bypass_csp": True}
+        with chromium() as browser, watched(browser, **look) as (opened, seen):
+            opened.goto(page.as_uri())
+            assert opened.evaluate("document.documentElement.scrollWidth") <= width
+            assert opened.locator(".chart .dot").count() == len(table)
+            assert opened.locator(".against mark").first.inner_text() == "bad"
+            opened.locator(".against .contexts a").first.click()
+            assert opened.evaluate("document.querySelector(':target').textContent").startswith("text-1")
+            found = Axe().run(opened).response["violations"]
+            assert [v["id"] for v in found if v["impact"] in ("serious", "critical")] == []
+            assert seen.errors == []
+
+
+def test_the_least_count_follows_the_size_of_the_corpus():
+    assert [least_count(n) for n in (1, 9, 10, 50, 872, 10_000, 10**6)] == [1, 1, 2, 2, 5, 17, 20]
 
 
 def test_the_command_prints_tables_and_lists(tmp_path: Path):

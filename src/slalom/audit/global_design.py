@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
@@ -26,6 +26,7 @@ from slalom.models.text.words import WordFrame
 from slalom.perturb import Perturbations
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens
+from slalom.view.tables import least_count
 
 SINGLE, SHORT, SPAN = 0, 1, 2
 _SHORT = (2, 3)
@@ -52,6 +53,8 @@ class Corpus:
     """Which types mostly go on with a word rather than begin one."""
     skipped: int
     """Texts that hold no token, or are none."""
+    min_count: int = 1
+    """Copies from which a type is frequent enough."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -86,8 +89,8 @@ class Corpus:
         return Perturbations(np.concatenate(spans), np.r_[0, np.cumsum(lengths)], len(self.tokens))
 
 
-def read_corpus(model: Model, texts: Iterable[str], min_count: int) -> Corpus:
-    """The token types of some texts; those with fewer than `min_count` copies share one unit."""
+def read_corpus(model: Model, texts: Iterable[str], given: int | Literal["auto"]) -> Corpus:
+    """The token types of some texts; those with fewer than so many copies share one unit."""
     numbers: dict[Any, int] = {}
     strings: list[str] = []
     parts: list[IntArray] = []
@@ -111,6 +114,7 @@ def read_corpus(model: Model, texts: Iterable[str], min_count: int) -> Corpus:
         raise InputError(f"there is nothing to fit: none of the {skipped} texts holds a token")
     sequence = np.concatenate(parts)
     copies = np.bincount(sequence, minlength=len(strings))
+    min_count = least_count(len(parts)) if given == "auto" else given
     frequent = copies >= min_count
     n_types = int(frequent.sum())
     if n_types == 0:
@@ -119,7 +123,9 @@ def read_corpus(model: Model, texts: Iterable[str], min_count: int) -> Corpus:
     offsets = np.r_[0, np.cumsum([len(part) for part in parts])]
     inner = np.bincount(sequence, weights=np.concatenate(inside), minlength=len(strings)) > 0.5 * copies
     tokens = _types(list(numbers), strings, frame)
-    return Corpus(tokens, sequence, offsets, units, n_types, len(strings) - n_types, inner, skipped)
+    return Corpus(
+        tokens, sequence, offsets, units, n_types, len(strings) - n_types, inner, skipped, min_count
+    )
 
 
 def _types(keys: list[Any], strings: list[str], frame: Any) -> Tokens:

@@ -160,7 +160,7 @@ def fit_global(
     *,
     queries: int | Literal["auto"] = "auto",
     seed: int = 0,
-    min_count: int = 2,
+    min_count: int | Literal["auto"] = 2,
     target: str | int | None = None,
     background: bool = True,
     progress: Callable[[int], None] | None = None,
@@ -169,13 +169,14 @@ def fit_global(
 
     model: an `Explainer`, or whatever one takes. texts: a corpus, or a vocabulary of single words.
     queries: how many excerpts to ask about; by default 25 for each type, 2 000 to 300 000. min_count: types
-    with fewer copies share one pair of scores. target: the label, for models of independent labels.
+    with fewer copies share one pair of scores; "auto" chooses 1 to 20, by the size of the
+    corpus. target: the label, for models of independent labels.
     """
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"texts must be many texts, not a {type(texts).__name__}; give a list")
     if queries != "auto" and (not isinstance(queries, int) or queries < 20):
         raise InputError(f"queries must be 'auto' or a whole number of at least 20; got {queries!r}")
-    if min_count < 1:
+    if min_count != "auto" and min_count < 1:
         raise InputError(f"min_count must be at least 1; got {min_count}")
     start = time.perf_counter()
     access: Model = model.model if isinstance(model, Explainer) else open_model(model)
@@ -196,7 +197,7 @@ def fit_global(
         "texts": len(corpus),
         "skipped": corpus.skipped,
         "queries": len(asked),
-        "min_count": min_count,
+        "min_count": corpus.min_count,
         "rare_types": corpus.rare,
         "seed": seed,
         "noise": fitted.noise,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from slalom.audit.contexts import named, of_texts
 from slalom.audit.global_slalom import GlobalSlalom
 from slalom.audit.summary import LEVELS, Summary
 from slalom.view.tables import Report, Section, Table, order
@@ -35,7 +37,13 @@ def summary_report(summary: Summary) -> Report:
         () if summary.finished else ("The run is not finished: these are the documents explained so far.",)
     )
     return Report(
-        "An explained corpus", facts, summary.tables, (_misfits(summary), _failures(summary)), notes
+        "An explained corpus",
+        facts,
+        summary.tables,
+        (_misfits(summary), _failures(summary)),
+        notes,
+        summary.contexts,
+        summary.examples,
     )
 
 
@@ -96,8 +104,10 @@ def tables(fitted: GlobalSlalom, min_count: int = 1) -> tuple[Table, ...]:
     return tuple(found)
 
 
-def global_report(fitted: GlobalSlalom, min_count: int = 1) -> Report:
-    """What the views show of a global SLALOM."""
+def global_report(
+    fitted: GlobalSlalom, min_count: int = 1, texts: Callable[[], Iterable[str]] | None = None
+) -> Report:
+    """What the views show of a global SLALOM; `texts` gives the corpus again, to look for examples."""
     settings, cost, fit = fitted.settings, fitted.cost, fitted.fidelity
     rare, skipped = settings.get("rare_types", 0), settings.get("skipped", 0)
     parts = [f"{name} {fit[key]:.2f}" for name, key in _FITS if key in fit]
@@ -114,7 +124,10 @@ def global_report(fitted: GlobalSlalom, min_count: int = 1) -> Report:
             f"{cost.queries:,} queries in {cost.seconds:.1f} s, {cost.model_seconds:.1f} s in the model",
         ),
     )
-    return Report("A model over a corpus", facts, tables(fitted, min_count), (), (_NOTE,))
+    shown = tables(fitted, min_count)
+    words = dict.fromkeys(token for table in shown for token in named(table))
+    contexts = {} if texts is None else of_texts(texts(), words)
+    return Report("A model over a corpus", facts, shown, (), (_NOTE,), contexts)
 
 
 _FITS = (

@@ -6,17 +6,19 @@ import heapq
 import math
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from slalom.audit.summary_read import Rows, open_output, read
+from slalom.audit.contexts import named, of_corpus
+from slalom.audit.summary_read import Rows, Source, open_output, read
 from slalom.audit.summary_sums import Batch, Moments, Sums, Vocabulary
 from slalom.corpus import schema
 from slalom.errors import InputError
 from slalom.tokens import IntArray
-from slalom.view.tables import Table, order
+from slalom.view.tables import Context, Document, Table, least_count, order
 
 _FEW = 10
 """Held-out queries below which an R² is mostly chance."""
@@ -103,25 +105,32 @@ class Summary:
     """The worst first."""
     failures: tuple[Failure, ...]
     """The most frequent first."""
+    contexts: Mapping[tuple[str, str], tuple[Context, ...]] = field(default_factory=dict)
+    """Where the strongest words stand, by label and token, if that was asked for."""
+    examples: Mapping[int, Document] = field(default_factory=dict)
+    """The documents of these examples, by row."""
 
 
 def summarize(
     output: str | os.PathLike[str],
     *,
     by: By = "target",
-    min_count: int = 5,
+    min_count: int | None = None,
     top: int = 20,
     batch: int = _BATCH,
+    examples: bool = False,
 ) -> Summary:
     """Read what `slalom explain-corpus` wrote and sum it up over documents.
 
     by: a table for each label that was explained, or for each label that the model predicted.
-    min_count: token types in fewer documents of a table are left out. top: how many badly fitted documents to
-    list. Memory grows with the number of token types; `batch` documents are held at a time.
+    min_count: token types in fewer documents of a table are left out; by default 1 to 20, by the size of the
+    corpus. examples: also find where the strongest words stand, which reads the corpus twice. top: how many
+    badly fitted documents to list. Memory grows with the number of token types; `batch` documents are held at
+    a time.
     """
     if by not in get_args(By):
         raise InputError(f"by must be one of {', '.join(get_args(By))}; got {by!r}")
-    if min_count < 1 or top < 1 or batch < 1:
+    if (min_count is not None and min_count < 1) or top < 1 or batch < 1:
         raise InputError(f"min_count, top and batch must be at least 1; got {min_count}, {top}, {batch}")
     where = os.fspath(output)
     source = open_output(where)
@@ -130,18 +139,23 @@ def summarize(
         seen.add(rows)
     if seen.explained == 0:
         raise InputError(_nothing(where, seen))
+    least = least_count(seen.explained) if min_count is None else min_count
+    tables = seen.tables(least)
+    contexts, shown = seen.examples(source, tables, batch) if examples else ({}, {})
     return Summary(
         source=where,
         by=by,
-        min_count=min_count,
+        min_count=least,
         documents=seen.documents,
         explained=seen.explained,
         finished=source.finished,
-        tables=seen.tables(min_count),
+        tables=tables,
         levels=seen.levels,
         median_r2=seen.median_r2(),
         misfits=seen.misfits(),
         failures=seen.failures(),
+        contexts=contexts,
+        examples=shown,
     )
 
 
@@ -228,6 +242,16 @@ class _Seen:
         entry = (-r2, -row, Misfit(row, _id(single, i), single["target"][i] or "", r2, why_bad(single, i)))
         push = heapq.heappush if len(self._worst) < self.top else heapq.heappushpop
         push(self._worst, entry)
+
+    def examples(
+        self, source: Source, tables: tuple[Table, ...], batch: int
+    ) -> tuple[dict[tuple[str, str], tuple[Context, ...]], dict[int, Document]]:
+        """Where the words that a page names stand; the documents are read once more."""
+        wanted = {
+            key: (table.label, named(table)) for key, table in zip(sorted(self.groups), tables, strict=True)
+        }
+        ranking = self.names.index(tables[0].ranking)
+        return of_corpus(read(source, batch), self._key, wanted, ranking)
 
     def median_r2(self) -> float:
         total = np.cumsum(self.r2_counts)

@@ -40,6 +40,8 @@ class Rows:
     """(n, S)"""
     errors: FloatArray
     """(n, S); NaN where there is none."""
+    gaps: np.ndarray
+    """(n,) whether a blank stands before the token."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,19 @@ def _rows(part: pyarrow.RecordBatch, names: Sequence[str], file: str) -> Rows:
         [words[i] if i < len(words) else f"…{words[i - len(words)]}" for i in found.tolist()],
         np.stack(scores, axis=1),
         np.stack(errors, axis=1),
+        _gaps(owner, codes, words, starts, ends),
     )
+
+
+def _gaps(
+    owner: IntArray, codes: IntArray, words: list[str], starts: FloatArray, ends: FloatArray
+) -> np.ndarray:
+    """Which tokens a blank stands before, in the text or in the token itself."""
+    if len(codes) == 0:
+        return np.zeros(0, bool)
+    sizes = np.array([len(word) for word in words], float)[codes]
+    apart = np.append(True, (owner[1:] != owner[:-1]) | (starts[1:] != ends[:-1]))
+    return apart | (ends - starts > sizes)
 
 
 def _inner(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -36,13 +37,14 @@ Queries = Annotated[
     ),
 ]
 MinCount = Annotated[
-    int,
+    int | None,
     o.option(
         o.EXPLANATION,
         "--min-count",
         min=1,
         metavar="N",
-        help="Tokens with fewer copies share one score and are not shown; 5 by default.",
+        help="Tokens with fewer copies share one score and are not shown; by default 1 to 20, by the size "
+        "of the corpus.",
     ),
 ]
 Save = Annotated[
@@ -59,7 +61,7 @@ def global_(
     device: o.Device = None,
     target: Target = None,
     queries: Queries = None,
-    min_count: MinCount = 5,
+    min_count: MinCount = None,
     seed: o.Seed = 0,
     top: Top = 20,
     json: o.Json = False,
@@ -91,14 +93,15 @@ def global_(
                 texts,
                 queries="auto" if queries is None else queries,
                 seed=seed,
-                min_count=min_count,
+                min_count="auto" if min_count is None else min_count,
                 target=target,
                 progress=report,
             )
         if save is not None:
             fitted.save(save)
         document = fitted.to_dict() if json else None
-        deliver_report(view(fitted), document, top=top, html=html, csv=csv, quiet=quiet)
+        again = None if html is None else partial(_texts, source, text, split, limit)
+        deliver_report(view(fitted, texts=again), document, top=top, html=html, csv=csv, quiet=quiet)
         if save is not None and not quiet:
             say(f"wrote {save}")
 

@@ -22,7 +22,14 @@ class ByName(StrEnum):
 
 
 MinCount = Annotated[
-    int, typer.Option("--min-count", min=1, metavar="N", help="Leave out tokens in fewer documents.")
+    int | None,
+    typer.Option(
+        "--min-count",
+        min=1,
+        metavar="N",
+        show_default=False,
+        help="Leave out tokens in fewer documents; by default 1 to 20, by the size of the corpus.",
+    ),
 ]
 Top = Annotated[int, typer.Option("--top", min=1, metavar="K", help="Rows of each table in the terminal.")]
 Csv = Annotated[
@@ -38,7 +45,7 @@ def summarize(
     by: Annotated[
         ByName, typer.Option("--by", help="A table for each explained label, or for each predicted class.")
     ] = ByName.target,
-    min_count: MinCount = 5,
+    min_count: MinCount = None,
     top: Top = 20,
     json: o.Json = False,
     html: o.Html = None,
@@ -60,7 +67,7 @@ def summarize(
         from slalom.audit.summary import summarize as run
         from slalom.audit.summary import to_record
 
-        summary = run(output, by=by.value, min_count=min_count, top=top)
+        summary = run(output, by=by.value, min_count=min_count, top=top, examples=html is not None)
         deliver_report(
             summary_report(summary),
             to_record(summary) if json else None,
@@ -91,7 +98,7 @@ def deliver_report(
     from slalom.files import to_json, write_text
 
     if html is not None:
-        from slalom.view.tables_view import render
+        from slalom.view.tables_html import render
 
         write_text(html, render(report))
     if csv is not None:

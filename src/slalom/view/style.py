@@ -40,6 +40,12 @@ COMPARISON = _tight(_read("compare.css"))
 SEVERAL = _tight(_read("several.css"))
 """Of many explanations below each other, on top of `FRAGMENT`."""
 
+TABLES = _tight(_read("tables.css"))
+"""Of reports about a corpus, on top of `FRAGMENT`."""
+
+SORTING = _tight_script(_read("tables.js"))
+"""Sorts their tables by a click."""
+
 SCRIPT = f"(()=>{{'use strict';\n{_tight_script(''.join(map(_read, _SCRIPTS)))}\n}})();"
 """What brings explanations to life; page.js tells how to embed it."""
 

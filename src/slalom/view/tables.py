@@ -6,6 +6,8 @@ import csv
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy as np
 from slalom.explanation import Scores
 from slalom.files import plain
 from slalom.tokens import FloatArray, IntArray
+from slalom.view.text import label, visible
 
 SURE = 2.0
 """Standard errors by which a score must differ from zero to be counted on."""
@@ -77,6 +80,27 @@ class Section:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class Context:
+    """A word where it stands: what is before it, itself, what is behind it."""
+
+    before: str
+    word: str
+    after: str
+    document: str
+    """The id of its document."""
+    row: int
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document that a page can show: its words, each with its share of the strongest score."""
+
+    id: str
+    target: str
+    words: tuple[tuple[str, float], ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Report:
     """A view of a corpus, ready to be shown: same for the terminal, the page and the files."""
@@ -86,6 +110,79 @@ class Report:
     tables: tuple[Table, ...]
     sections: tuple[Section, ...] = ()
     notes: tuple[str, ...] = ()
+    contexts: Mapping[tuple[str, str], tuple[Context, ...]] = field(default_factory=dict)
+    """Where words stand, by label (empty for every label) and token."""
+    documents: Mapping[int, Document] = field(default_factory=dict)
+    """By row, the documents that `contexts` are taken from."""
+
+    def context(self, table: Table, row: int) -> tuple[Context, ...]:
+        """Where the token of a row stands."""
+        token = table.tokens[row]
+        return self.contexts.get((table.label, token)) or self.contexts.get(("", token), ())
+
+
+NAMED = 12
+"""Words on either side of a label that a page names one by one."""
+_FREQUENT = 0.02
+"""Of the documents, from which a word is frequent."""
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    """English words without content of their own; negations are not among them."""
+    return frozenset(files("slalom.view").joinpath("assets", "function_words.txt").read_text("utf-8").split())
+
+
+def sides(table: Table, count: int = NAMED) -> tuple[list[int], list[int]]:
+    """Rows of the strongest words that speak for the label, and against it."""
+    scores = np.nan_to_num(table.scores[table.ranking])
+    clear = sure(scores, np.nan_to_num(table.stderr[table.ranking])) > 0
+    return tuple(np.flatnonzero(chosen & clear)[:count].tolist() for chosen in (scores > 0, scores < 0))  # type: ignore[return-value]
+
+
+def spurious(table: Table, count: int = NAMED) -> list[int]:
+    """Candidates: strong for sure, frequent, and no content words: marks, numbers, function words."""
+    strong = np.flatnonzero(sure(table.scores[table.ranking], np.nan_to_num(table.stderr[table.ranking])) > 0)
+    least = max(2.0, _FREQUENT * table.size)
+    return [
+        int(row)
+        for row in strong[: max(len(strong) // 2, 4 * count)]
+        if table.documents[row] >= least and not _content(table.tokens[row])
+    ][:count]
+
+
+def _content(token: str) -> bool:
+    word = token.strip().lower().lstrip("…")
+    letters = sum(character.isalpha() for character in word)
+    return letters > 0 and word not in _function_words() and (letters > 1 or ord(word[0]) > 0x24F)
+
+
+def told(report: Report) -> list[str]:
+    """What a reader should take away, in sentences."""
+    found = []
+    for table in report.tables:
+        towards, against = ([_quoted(table.tokens[row]) for row in rows[:3]] for rows in sides(table))
+        parts = [f"for it mainly by {_listed(towards)}"] if towards else []
+        parts += [f"against it by {_listed(against)}"] if against else []
+        if parts:
+            found.append(f"{visible(table.label)}: the model is moved {', '.join(parts)}.")
+        odd = [_quoted(table.tokens[row]) for row in spurious(table, 5)]
+        if odd:
+            found.append(f"Strong and frequent, but no content: {_listed(odd)}. Look at these first.")
+    return found
+
+
+def _quoted(token: str) -> str:
+    return f"“{label(token)}”"
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def least_count(documents: int) -> int:
+    """In how many documents a token must stand to be shown, unless told otherwise: few in a small corpus."""
+    return 1 if documents < 10 else min(max(2, round(documents**0.5 / 6)), 20)
 
 
 def sure(scores: FloatArray, errors: FloatArray) -> FloatArray:
