@@ -19,6 +19,7 @@ from slalom.explainers import Method, check_options, load, methods, names, optio
 from slalom.explanation import Explanation
 from slalom.perturb import Perturbations
 from slalom.tokens import Tokens
+from zoo import tiny
 
 WEIGHTS = {"great": 2.0, "awful": -3.0, "not": -1.0}
 
@@ -367,3 +368,17 @@ def test_every_view_warns_of_unknown_tokens(capsys: pytest.CaptureFixture[str]):
     assert capsys.readouterr().out.count("are unknown to") == 2
     for page in (html.render(found), side_by_side_page.render(compared)):
         assert page.count("are unknown to the model.") == 1
+
+
+def test_a_list_of_texts_is_predicted_in_shared_batches(monkeypatch: pytest.MonkeyPatch):
+    explainer = Explainer(*tiny("bert"))
+    texts = ["the food was great", "the service was awful", "a good film"]
+    alone = [explainer.predict(text) for text in texts]
+    calls: list[int] = []
+    model: Any = explainer.model
+    many = model.logits_of_many
+    monkeypatch.setattr(model, "logits_of_many", lambda asked: calls.append(len(asked)) or many(asked))
+    found = explainer.predict(texts)
+    assert calls == [3]
+    for one, other in zip(found, alone, strict=True):
+        assert one == pytest.approx(other, abs=1e-5)

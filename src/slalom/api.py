@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 from slalom.checks import Budget, Seed, shown
 from slalom.errors import InputError
@@ -26,6 +26,7 @@ from slalom.progress import Finished, Progress, following
 from slalom.units import Units
 
 Target = str | int | None
+T = TypeVar("T")
 
 _AT_ONCE = 16
 """Texts of a list whose queries share batches; more fill batches no better and hold more memory."""
@@ -81,16 +82,18 @@ class Explainer:
     def labels(self) -> tuple[str, ...]:
         return self.model.labels
 
+    @overload
+    def predict(self, text: Text) -> dict[str, float]: ...  # pyright: ignore[reportOverlappingOverload]
+
+    @overload
+    def predict(self, text: Iterable[Text]) -> list[dict[str, float]]: ...
+
     def predict(self, text: Text | Iterable[Text]) -> dict[str, float] | list[dict[str, float]]:
         """The model's probability of every label, for a text or for each text of a list."""
         texts = several(text)
-        return self._predict(text) if texts is None else [self._predict(one) for one in _each(texts)]  # type: ignore[arg-type]
-
-    def _predict(self, text: Text) -> dict[str, float]:
-        check_text(text, "both")
-        tokens = some(self.model.tokenize(text))
-        rows = probabilities(Ask(self.model, tokens).whole()[None], self.model.activation)
-        return dict(zip(self.labels, rows[0].tolist(), strict=True))
+        if texts is None:
+            return _predict(self.model, text)  # type: ignore[arg-type]
+        return _side_by_side(self.model, [partial(_predict, text=one) for one in _each(texts)])
 
     @overload
     def __call__(self, text: Text, **call: Any) -> Explanation: ...  # pyright: ignore[reportOverlappingOverload]
@@ -159,6 +162,16 @@ class Explainer:
             )
 
 
+@overload
+def explain(  # pyright: ignore[reportOverlappingOverload]
+    text: Text, model: Any = None, tokenizer: Any = None, **call: Any
+) -> Explanation: ...
+
+
+@overload
+def explain(text: Iterable[Text], model: Any = None, tokenizer: Any = None, **call: Any) -> Explanations: ...
+
+
 def explain(
     text: Text | Iterable[Text],
     model: Any = None,
@@ -175,7 +188,7 @@ def explain(
     chat: bool | None = None,
     endpoint: str | Endpoint | None = None,
     **call: Any,
-) -> Any:
+) -> Explanation | Explanations:
     """Explain a text in one call; `call` takes what an `Explainer` takes when it is called.
 
     Without a model, the bundled one is used; it is loaded once per process. To explain several texts
@@ -236,10 +249,21 @@ def _explain_all(model: Model, texts: list[Text], orders: list[Order], finished:
     if not orders or not together(orders[0].method):
         return Explanations(one(model, text, order) for text, order in zip(texts, orders, strict=True))
     jobs = [partial(one, text=text, order=order) for text, order in zip(texts, orders, strict=True)]
-    found = Explanations()
+    return Explanations(_side_by_side(model, jobs))
+
+
+def _side_by_side(model: Model, jobs: Sequence[Callable[[Model], T]]) -> list[T]:
+    found: list[T] = []
     for start in range(0, len(jobs), _AT_ONCE):
         found += side_by_side(model, jobs[start : start + _AT_ONCE])
     return found
+
+
+def _predict(model: Model, text: Text) -> dict[str, float]:
+    check_text(text, "both")
+    tokens = some(model.tokenize(text))
+    rows = probabilities(Ask(model, tokens).whole()[None], model.activation)
+    return dict(zip(model.labels, rows[0].tolist(), strict=True))
 
 
 def _each(texts: list[Any], side: Side = "both") -> list[Text]:

@@ -6,6 +6,7 @@ Memory that is free, but not given back.
 from __future__ import annotations
 
 import ctypes
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -29,6 +30,9 @@ _LOOKS = 2
 
 Call = Callable[[IntArray, IntArray], FloatArray]
 """(B, L) ids and token types → (B, k) answers."""
+
+
+_log = logging.getLogger(__name__)
 
 
 class OutOfMemory(ModelError):  # noqa: N818 - a signal between two modules, seen outside as a ModelError
@@ -67,6 +71,7 @@ class Pace:
 
     def too_large(self, fits: int) -> None:
         """A batch was too large for the memory; `fits` tokens may fit."""
+        _log.info("a batch was too large for the memory: at most %d tokens from here on", fits)
         self.tokens, self._settled = fits, True
 
 
