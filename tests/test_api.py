@@ -382,3 +382,24 @@ def test_a_list_of_texts_is_predicted_in_shared_batches(monkeypatch: pytest.Monk
     assert calls == [3]
     for one, other in zip(found, alone, strict=True):
         assert one == pytest.approx(other, abs=1e-5)
+
+
+def test_words_that_are_cut_already():
+    words = ["The", "food", "was", "un-be-lievably", "good", "!"]
+    explainer = Explainer()
+    one = explainer(words, pretokenized=True, effort="fast")
+    assert one.text == " ".join(words)
+    assert one.tokens.strings == tuple(words)
+    assert len(one.share) == len(words)
+    several = explainer(
+        [words, words[:2]], pretokenized=True, method="occlusion", target=["positive", "negative"]
+    )
+    assert [each.tokens.strings for each in several] == [tuple(words), tuple(words[:2])]
+    assert [each.target for each in several] == ["positive", "negative"]
+    alone = explainer(words, pretokenized=True, method="occlusion", target="positive")
+    np.testing.assert_allclose(several[0].score(), alone.score(), atol=1e-4)
+    for wrong in ("a text", [], ["a", " "], [["a"], "b"]):
+        with pytest.raises(InputError, match="pretokenized"):
+            explainer(wrong, pretokenized=True)
+    with pytest.raises(InputError, match="units are its words"):
+        explainer(words, pretokenized=True, units="sentences")

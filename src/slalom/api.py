@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
+from itertools import accumulate
 from typing import Any, TypeVar, overload
 
 from slalom.checks import Budget, Seed, shown
@@ -115,6 +116,7 @@ class Explainer:
         units: Units = "words",
         refine: bool = False,
         long: Long = "cut",
+        pretokenized: bool = False,
         progress: Progress | bool | None = None,
         **options: Any,
     ) -> Explanation | Explanations:
@@ -129,6 +131,7 @@ class Explainer:
         "paragraphs", "lines" and spans [(start, end), …], which stay or go as a whole.
         refine: explain sentences (or the larger units named) first, then the words of those that matter.
         long: of a text longer than the model reads, "cut" explains the beginning, "windows" all of it.
+        pretokenized: the text is a list of words, or a list of such lists; each word gets a score.
         granularity: one score for each position, or for each token type; "words" joins tokens before they are
         asked about, "tokens" is units="tokens".
         every_class: explain the other labels too, from the same queries (`.of(label)`).
@@ -138,6 +141,9 @@ class Explainer:
         """
         if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise InputError(f"progress must be True, False or a function; got {shown(progress)}")
+        if pretokenized:
+            text, units = _joined(text, units)
+        each = units if pretokenized and isinstance(text, list) else None
         texts, targets = several(text), several(target)
         with following(progress, 1 if texts is None else len(texts)) as (report, finished):
             first = None if texts is not None and targets is not None else target
@@ -151,15 +157,16 @@ class Explainer:
                 explain,
                 report,
                 options,
-                units,
+                units if each is None else "words",  # type: ignore[arg-type]
                 refine,
                 long,
             )
             if texts is None:
                 return explain_one(self.model, text, order)  # type: ignore[arg-type]
-            return _explain_all(
-                self.model, _each(texts, explain), _orders(order, targets, len(texts)), finished
-            )
+            orders = _orders(order, targets, len(texts))
+            if each is not None:
+                orders = [replace(one, units=own) for one, own in zip(orders, each, strict=True)]  # type: ignore[arg-type]
+            return _explain_all(self.model, _each(texts, explain), orders, finished)
 
 
 @overload
@@ -227,6 +234,23 @@ def several(given: Any) -> list[Any] | None:
             entries = getattr(given, name)()
             return entries if isinstance(entries, list) else None
     return list(given) if isinstance(given, Iterable) else None
+
+
+def _joined(given: Any, units: Any) -> tuple[Any, Any]:
+    """Words as a text, and where they stand in it; of a list of such lists, lists of both."""
+    entries = several(given)
+    if not entries or units != "words":
+        what = "units are its words" if entries else f"got {shown(given)}"
+        raise InputError(f"pretokenized=True takes a list of words, or a list of such lists; {what}")
+    if not all(isinstance(entry, str) for entry in entries):
+        pairs = [_joined(entry, units) for entry in entries]
+        return [text for text, _ in pairs], [spans for _, spans in pairs]
+    blank = [word for word in entries if not word or word.isspace()]
+    if blank:
+        raise InputError(f"a word of a pretokenized text is blank: {blank[0]!r}")
+    ends = list(accumulate(len(word) + 1 for word in entries))
+    spans = [(end - 1 - len(word), end - 1) for word, end in zip(entries, ends, strict=True)]
+    return " ".join(entries), spans
 
 
 def _orders(order: Order, targets: list[Target] | None, count: int) -> list[Order]:

@@ -11,9 +11,9 @@ Part = Mapping[str, Any]
 
 
 def markdown(document: Mapping[str, Any], figure: bool = False) -> str:
-    """The report: what was measured on what, the goals, then every part that is there."""
+    """The report: what was measured on what, the ratios, then every part that is there."""
     parts = document["parts"]
-    lines = ["# Speed", "", *_head(document), "", "## Goals", "", *goals_table(parts)]
+    lines = ["# Speed", "", *_head(document), "", "## Ratios", "", *ratios_table(parts)]
     for name, part in parts.items():
         lines += ["", f"## {_TITLES[name]}", ""]
         if "failed" in part:
@@ -26,20 +26,17 @@ def markdown(document: Mapping[str, Any], figure: bool = False) -> str:
     return "\n".join(lines)
 
 
-def goals_table(parts: Mapping[str, Part]) -> list[str]:
-    """Every goal beside what was measured, its spread and the verdict."""
-    rows = [
-        [found["claim"], _ratio(found["ratio"]), f"{found['sense']} {found['bound']:g}", verdict(found)]
-        for part in parts.values()
-        for found in part.get("goals", ())
-    ]
-    return _table(["ratio", "measured: median (least – most, n)", "goal", ""], rows)
+def ratios_table(parts: Mapping[str, Part]) -> list[str]:
+    """Every ratio with its spread, or why it was not measured. What it should be is in the JSON."""
+    rows = [[found["claim"], measured(found)] for part in parts.values() for found in part.get("goals", ())]
+    return _table(["ratio", "measured: median (least – most, n)"], rows)
 
 
-def verdict(found: Mapping[str, Any]) -> str:
-    """ "reached", "not reached" or "not measured", with the reason where there is one."""
-    word = {True: "reached", False: "not reached", None: "not measured"}[found["reached"]]
-    return f"{word}: {found['reason']}" if found.get("reason") else word
+def measured(found: Mapping[str, Any]) -> str:
+    """A ratio in numbers, or "not measured" with the reason."""
+    if found["reached"] is not None:
+        return _ratio(found["ratio"])
+    return f"not measured: {found['reason']}" if found.get("reason") else "not measured"
 
 
 def _head(document: Mapping[str, Any]) -> list[str]:
