@@ -386,7 +386,7 @@ def test_a_list_of_texts_is_predicted_in_shared_batches(monkeypatch: pytest.Monk
 
 def test_words_that_are_cut_already():
     words = ["The", "food", "was", "un-be-lievably", "good", "!"]
-    explainer = Explainer()
+    explainer: Any = Explainer()
     one = explainer(words, pretokenized=True, effort="fast")
     assert one.text == " ".join(words)
     assert one.tokens.strings == tuple(words)
