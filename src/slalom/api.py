@@ -26,7 +26,7 @@ from slalom.order import Granularity, Long, Order, Side, explain_one, some
 from slalom.progress import Finished, Progress, following
 from slalom.units import Units
 
-Target = str | int | None
+Target = str | int | tuple[str | int, str | int] | None
 T = TypeVar("T")
 
 _AT_ONCE = 16
@@ -124,7 +124,8 @@ class Explainer:
 
         A list can also be a pandas or polars Series, an array, a column of a data set.
 
-        target: label name or index, for a list also one for each text; by default the predicted label.
+        target: label name or index, or a pair of them, ("A", "B"): why A rather than B. For a list also one
+        for each text; by default the predicted label.
         method: a name from `slalom methods`, or a function of your own; `options` are that method's own.
         budget: how many queries the method may ask, or "auto" to stop when the scores are good enough.
         units: what gets a score (docs/units.md). "words", read off a fit of tokens; "tokens"; or "sentences",

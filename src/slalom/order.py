@@ -26,6 +26,7 @@ from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Text
 from slalom.models.target import Target, choose_target
 from slalom.models.text.texts import check_text
+from slalom.models.two_labels import two_labels
 from slalom.models.windows import Windowed, split, weights
 from slalom.progress import Progress
 from slalom.tokens import Tokens
@@ -44,7 +45,7 @@ _MANY_UNKNOWN = 0.2
 class Order:
     """What a caller asked for, checked."""
 
-    target: str | int | None
+    target: str | int | tuple[str | int, str | int] | None
     method: MethodLike
     budget: Budget
     seed: Seed
@@ -83,6 +84,8 @@ def explain_one(model: Model, text: Text, order: Order) -> Explanation:
     start = clock()
     check_text(text, order.side)
     tokens = _tokens(model, text, order)
+    model, target = two_labels(model, order.target)
+    order = replace(order, target=target)
     parts = split(tokens)
     windows = _refined(model, parts, order) if order.refine else _run(model, _grouped(parts, order), order)[0]
     explanation = combined(tokens, windows, weights(parts))
@@ -124,7 +127,8 @@ def _run(
     for part in parts:
         asks.append(Ask(model, part, _counting(order.progress, list(asks))))
     logits = weights(parts) @ np.array([ask.whole() for ask in asks])
-    target = choose_target(model, order.target if label is None else label, logits)
+    wanted: Any = order.target if label is None else label
+    target = choose_target(model, wanted, logits)
     call = order.method_options
     if order.budget != "auto":
         call["budget"] = max(order.budget // len(parts), 1)
@@ -195,7 +199,7 @@ def _completed(explanation: Explanation, model: Model, order: Order, seconds: fl
         settings["refined"] = name_of(order.units) if whole_units(order.units) else "sentences"
     report, facts = (getattr(model, name, None) for name in ("engine_report", "facts"))
     settings |= {"engine": report} if report is not None else {}
-    settings |= {"endpoint": facts} if facts is not None else {}
+    settings |= facts or {}
     return replace(explanation, cost=replace(explanation.cost, seconds=seconds), settings=settings)
 
 

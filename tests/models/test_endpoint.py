@@ -8,7 +8,6 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,26 +27,12 @@ from slalom.perturb import from_rows
 PROMPT = "Is the service good? {text}"
 LABELS = {"positive": "great", "negative": "awful"}
 TEXT = "the food was great but the soup was cold and the staff friendly"
-EVERY = 400
-"""More tokens than the model has: all of them come back."""
 SHORT = {"method": "slalom", "effort": "fast", "budget": 40}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with endpoint_server.running() as address:
-        yield address
-
-
 @pytest.fixture
-def behave(server: str) -> Any:
-    """Sets how the server behaves, and forgets what it was asked."""
-
-    def behave(**given: Any) -> None:
-        httpx.post(f"{server}/control", json={"top": EVERY} | given).raise_for_status()
-
-    behave()
-    return behave
+def server(llm_server: str) -> str:
+    return llm_server
 
 
 def asked(server: str) -> dict[str, Any]:

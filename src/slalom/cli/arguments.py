@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -95,13 +96,17 @@ def units(given: str | None, tokens: bool) -> Any:
 
 
 def explainer(
-    model: str | None, device: str | None, engine: EngineChoice | None, tolerance: float | None
+    model: str | None,
+    device: str | None,
+    engine: EngineChoice | None,
+    tolerance: float | None,
+    asking: Mapping[str, Any],
 ) -> Explainer:
-    """The model of --model, --device, --engine and --engine-tolerance."""
+    """The model of --model, --device, --engine, --engine-tolerance and those of a language model."""
     from slalom.api import Explainer
 
     name = engine.value if engine else None
-    return Explainer(model, device=device, engine=name, engine_tolerance=tolerance)
+    return Explainer(model, device=device, engine=name, engine_tolerance=tolerance, **asking)
 
 
 def method_options(given: list[str] | None, effort: EffortName | None) -> dict[str, Any]:
@@ -113,11 +118,11 @@ def method_options(given: list[str] | None, effort: EffortName | None) -> dict[s
             raise typer.BadParameter(f"the option {key!r} is given twice")
         if key in _TAKEN:
             raise typer.BadParameter(f"{key!r} is not an option of a method; see slalom explain --help")
-        named[key] = _value(value)
+        named[key] = value_of(value)
     return named
 
 
-def _value(given: str) -> Any:
+def value_of(given: str) -> Any:
     """Numbers, true, false and null as JSON has them; anything else is a string."""
     try:
         return json.loads(given)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slalom.cli import arguments
+from slalom.cli import arguments, language
 from slalom.cli import options as o
 from slalom.cli.arguments import check_json, check_paths, read_given, text_source
 from slalom.cli.run import guarded, progress, say, still_libraries
@@ -49,6 +49,13 @@ def compare(
     device: o.Device = None,
     engine: o.Engine = None,
     engine_tolerance: o.EngineTolerance = None,
+    prompt_file: language.PromptFile = None,
+    labels: language.Labels = None,
+    endpoint: language.EndpointUrl = None,
+    llm: language.Llm = None,
+    endpoint_option: language.EndpointOptions = None,
+    max_requests: language.MaxRequests = None,
+    estimate: language.Estimate = False,
     target: o.Target = None,
     methods: Methods = None,
     data: Labelled = None,
@@ -75,29 +82,31 @@ def compare(
         raise typer.BadParameter("--side needs a second text: --pair TEXT2")
     chosen = arguments.names(methods)
     source = text_source(text, file)
+    asking = language.asking(prompt_file, labels, endpoint, llm, endpoint_option, max_requests)
     with guarded(quiet):
         check_paths(html)
         given = read_given(source, text)
         still_libraries()
         with progress(quiet) as report:
             from slalom.compare import compare as run
-            from slalom.explainers import load
+            from slalom.explainers import load, names
 
             for name in chosen or ():
                 load(name)  # a wrong name need not wait for the model to load
-            comparison = run(
-                arguments.explainer(model, device, engine, engine_tolerance),
-                given if pair is None else (given, pair),
-                chosen,
-                data=data,
-                target=target,
-                budget=arguments.queries(budget),
-                seed=seed,
-                granularity=arguments.granularity(words),
-                units=arguments.units(units, tokens),
-                explain=side.value if side else "both",
-                progress=report,
-            )
+            explainer = arguments.explainer(model, device, engine, engine_tolerance, asking)
+            call = {
+                "target": target,
+                "budget": arguments.queries(budget),
+                "seed": seed,
+                "granularity": arguments.granularity(words),
+                "units": arguments.units(units, tokens),
+                "explain": side.value if side else "both",
+            }
+            texts = given if pair is None else (given, pair)
+            calls = [{**call, "method": name} for name in chosen or names()]
+            if language.tell_cost(explainer, [texts], calls, only=estimate, quiet=quiet):
+                return
+            comparison = run(explainer, texts, chosen, data=data, progress=report, **call)
         _deliver(comparison, json, html, signed, quiet)
 
 

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from slalom.cli import arguments
+from slalom.cli import arguments, language
 from slalom.cli import options as o
 from slalom.cli.run import guarded, say, still_libraries, watched
 
@@ -100,6 +100,13 @@ def evaluate(
     device: o.Device = None,
     engine: o.Engine = None,
     engine_tolerance: o.EngineTolerance = None,
+    prompt_file: language.PromptFile = None,
+    labels: language.Labels = None,
+    endpoint: language.EndpointUrl = None,
+    llm: language.Llm = None,
+    endpoint_option: language.EndpointOptions = None,
+    max_requests: language.MaxRequests = None,
+    estimate: language.Estimate = False,
     methods: Methods = None,
     protocols: Protocols = None,
     target: o.Target = None,
@@ -125,6 +132,7 @@ def evaluate(
 
         slalom evaluate -m ./my-model --data imdb --protocols deletion,removals --workers 4 --out imdb
     """
+    asking = language.asking(prompt_file, labels, endpoint, llm, endpoint_option, max_requests)
     with guarded(quiet):
         still_libraries()
         chosen, judges = arguments.names(methods), arguments.names(protocols)
@@ -137,8 +145,14 @@ def evaluate(
         with _progress(quiet) as report, _kept(out):
             from slalom.evaluate.run import evaluate as run
 
+            explainer = arguments.explainer(model, device, engine, engine_tolerance, asking)
+            calls = [{"budget": arguments.queries(budget), **one} for one in _calls(chosen)] if asking else []
+            texts = [document.text for document in found]
+            told = {"only": estimate, "quiet": quiet, "more": "; what protocols ask comes on top"}
+            if language.tell_cost(explainer, texts, calls, **told):
+                return
             results = run(
-                arguments.explainer(model, device, engine, engine_tolerance),
+                explainer,
                 found,
                 chosen,
                 judges,
@@ -155,6 +169,14 @@ def evaluate(
                 progress=report,
             )
         _deliver(results, out, figures, json, quiet)
+
+
+def _calls(methods: list[str] | None) -> list[dict[str, Any]]:
+    """What an Explainer is called with for each method."""
+    from slalom.evaluate import specs
+
+    every = specs.every_method(inside=False, labelled=False) if methods is None else methods
+    return [{"method": variant.method, **variant.call} for variant in specs.methods(every)]
 
 
 def _check_early(methods: list[str] | None, protocols: list[str] | None, figures: bool) -> None:

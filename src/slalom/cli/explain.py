@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from slalom.cli import arguments
+from slalom.cli import arguments, language
 from slalom.cli import options as o
 from slalom.cli.arguments import check_json, check_paths, deliver, read_given, text_source
 from slalom.cli.run import guarded, progress, still_libraries
@@ -19,6 +19,13 @@ def explain(
     device: o.Device = None,
     engine: o.Engine = None,
     engine_tolerance: o.EngineTolerance = None,
+    prompt_file: language.PromptFile = None,
+    labels: language.Labels = None,
+    endpoint: language.EndpointUrl = None,
+    llm: language.Llm = None,
+    endpoint_option: language.EndpointOptions = None,
+    max_requests: language.MaxRequests = None,
+    estimate: language.Estimate = False,
     target: o.Target = None,
     every_class: o.EveryClass = False,
     method: o.Method = "slalom",
@@ -55,6 +62,7 @@ def explain(
         raise typer.BadParameter("--side needs a second text: --pair TEXT2")
     method_options = arguments.method_options(option, effort)
     source = text_source(text, file)
+    asking = language.asking(prompt_file, labels, endpoint, llm, endpoint_option, max_requests)
     with guarded(quiet):
         check_paths(html, save)
         given = read_given(source, text)
@@ -63,20 +71,22 @@ def explain(
             from slalom.explainers import check_options
 
             check_options(method, method_options)  # a wrong name need not wait for the model to load
-            explainer = arguments.explainer(model, device, engine, engine_tolerance)
-            explanation = explainer(
-                given if pair is None else (given, pair),
-                target=target,
-                method=method,
-                budget=arguments.queries(budget),
-                seed=seed,
-                granularity=granularity,
-                units=chosen,
-                refine=refine,
-                long=long.value,
-                every_class=every_class,
-                explain=side.value if side else "both",
-                progress=report,
+            explainer = arguments.explainer(model, device, engine, engine_tolerance, asking)
+            call = {
+                "target": target,
+                "method": method,
+                "budget": arguments.queries(budget),
+                "seed": seed,
+                "granularity": granularity,
+                "units": chosen,
+                "refine": refine,
+                "long": long.value,
+                "every_class": every_class,
+                "explain": side.value if side else "both",
                 **method_options,
-            )
+            }
+            texts = given if pair is None else (given, pair)
+            if language.tell_cost(explainer, [texts], [call], only=estimate, quiet=quiet):
+                return
+            explanation = explainer(texts, progress=report, **call)
         deliver(explanation, json=json, html=html, save=save, every_token=every_token, quiet=quiet)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slalom.cli import arguments
+from slalom.cli import arguments, language
 from slalom.cli import options as o
 from slalom.cli.run import guarded, say, status, still_libraries
 
@@ -100,6 +100,13 @@ def explain_corpus(
     device: o.Device = None,
     engine: o.Engine = None,
     engine_tolerance: o.EngineTolerance = None,
+    prompt_file: language.PromptFile = None,
+    labels: language.Labels = None,
+    endpoint: language.EndpointUrl = None,
+    llm: language.Llm = None,
+    endpoint_option: language.EndpointOptions = None,
+    max_requests: language.MaxRequests = None,
+    estimate: language.Estimate = False,
     batch_tokens: BatchTokens = None,
     target: o.Target = None,
     method: o.Method = "slalom",
@@ -139,12 +146,18 @@ def explain_corpus(
     chosen = arguments.units(units, tokens)
     given = {"group": group, "max_characters": max_characters, "batch_tokens": batch_tokens}
     options = arguments.method_options(option, effort)
+    asking = language.asking(prompt_file, labels, endpoint, llm, endpoint_option, max_requests)
     with guarded(quiet):
         still_libraries()
         with _progress(quiet) as report:
             from slalom.corpus.run import Where
             from slalom.corpus.run import explain_corpus as run
 
+            call = {"method": method, "budget": arguments.queries(budget), "units": chosen, **options}
+            texts = _texts(source, text, split, limit) if asking.get("endpoint") else []
+            first = arguments.explainer(None, None, None, None, asking) if texts else None
+            if first is not None and language.tell_cost(first, texts, [call], only=estimate, quiet=quiet):
+                return
             totals = run(
                 source,
                 output,
@@ -152,6 +165,7 @@ def explain_corpus(
                 id=name,
                 split=split,
                 limit=limit,
+                **asking,
                 model=model,
                 device=device,
                 engine=engine.value if engine else None,
@@ -173,6 +187,16 @@ def explain_corpus(
             )
         if not quiet:
             say(_summary(totals, output))
+
+
+def _texts(source: str, text: str | None, split: str | None, limit: int | None) -> list[str]:
+    """The texts of the corpus, for their number and for the cost of a few."""
+    from slalom.corpus.schema import MAX_CHARACTERS, limited
+    from slalom.corpus.source import Columns, open_source
+
+    corpus = open_source(source, Columns(text, None, split), MAX_CHARACTERS)
+    documents = limited(corpus.documents(), limit)
+    return [one.text if isinstance(one.text, str) else "" for one in documents if one.text]
 
 
 def _summary(totals: Totals, output: str) -> str:

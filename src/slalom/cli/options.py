@@ -51,7 +51,8 @@ def _budget(given: str) -> str:
     return given
 
 
-def _key_values(given: list[str] | None) -> list[str]:
+def key_values(given: list[str] | None) -> list[str]:
+    """Refuses what is not KEY=VALUE."""
     for one in given or []:
         key, equals, _ = one.partition("=")
         if not equals or not key.isidentifier():
@@ -145,7 +146,7 @@ Target = Annotated[
         "--target",
         "-t",
         metavar="LABEL",
-        help="The label to explain, by name or index; by default the predicted one.",
+        help="The label to explain, by name or index; A:B for A rather than B; by default the predicted one.",
     ),
 ]
 EveryClass = Annotated[
@@ -220,7 +221,7 @@ Options = Annotated[
         "--option",
         "-o",
         metavar="KEY=VALUE",
-        callback=_key_values,
+        callback=key_values,
         help="A further option of the method; can be given several times.",
     ),
 ]

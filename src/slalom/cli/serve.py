@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from slalom.cli import language
 from slalom.cli.run import guarded, say, still_libraries
 
 SERVER, ALLOWED = "The server", "What it allows"
@@ -28,6 +29,12 @@ def serve(
             help="A model to serve, under this name; can be given several times. By default the bundled one.",
         ),
     ] = None,
+    prompt_file: language.PromptFile = None,
+    labels: language.Labels = None,
+    endpoint: language.EndpointUrl = None,
+    llm: language.Llm = None,
+    endpoint_option: language.EndpointOptions = None,
+    max_requests: language.MaxRequests = None,
     host: Annotated[str, _option(SERVER, "--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
         int, _option(SERVER, "--port", "-p", min=0, max=65535, help="The port; 0 takes a free one.")
@@ -90,12 +97,20 @@ def serve(
 
         slalom serve -m reviews=./my-model -m toxic=org/name --port 9000 --reports ./reports
     """
-    models = _models(model or [])
+    models: dict[str, Any] | None = _models(model or [])
+    asking = language.asking(prompt_file, labels, endpoint, llm, endpoint_option, max_requests)
+    if asking and endpoint is None:
+        raise typer.BadParameter("a prompt is served with an endpoint: --endpoint URL --llm NAME")
     with guarded():
         from slalom.web import Limits, create_app
         from slalom.web.server import ending, listening, run
 
         still_libraries()
+        if asking:
+            from slalom.models import open_model
+
+            models = {**(models or {}), str(llm): open_model(**asking)}
+            say(f"texts are sent to {endpoint}: every query is a request, {max_budget:,} at most for a text")
         limits = Limits(
             characters=max_characters,
             tokens=max_tokens,

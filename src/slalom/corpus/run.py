@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any, Literal
@@ -18,6 +18,8 @@ from slalom.corpus.store import MANIFEST, SUCCESS, Part, Store, canonical, part_
 from slalom.corpus.work import Job, Worker
 from slalom.errors import InputError
 from slalom.files import plain
+from slalom.models.endpoint import Endpoint
+from slalom.models.prompt import Prompt
 from slalom.models.torch.batches import BATCH_TOKENS
 from slalom.models.torch.engines import EngineName
 from slalom.units import Units
@@ -85,7 +87,10 @@ def explain_corpus(
     batch_tokens: int = BATCH_TOKENS,
     engine: EngineName | None = None,
     engine_tolerance: float | None = None,
-    target: str | int | None = None,
+    prompt: Prompt | None = None,
+    labels: Mapping[str, str] | Sequence[str] | None = None,
+    endpoint: Endpoint | None = None,
+    target: str | int | tuple[str | int, str | int] | None = None,
     method: str = "slalom",
     budget: int | Literal["auto"] = "auto",
     seed: int = 0,
@@ -108,6 +113,8 @@ def explain_corpus(
     text, id, split: columns, see docs/corpus.md. limit: the first documents only.
     device, batch_tokens, engine, engine_tolerance: as an Explainer takes them, but that batches have a fixed
         size: batches that tune themselves round differently from run to run.
+    prompt, labels, endpoint: of a language model, as an Explainer takes them. Where an endpoint's limit is
+        reached, the run stops with a StoppedError; it goes on with `resume`, and nothing is asked twice.
     target, method, budget, seed, granularity, units, long, options: as an Explainer is called with.
     where: this process, or how many workers of which Ray cluster.
     resume: go on with an unfinished run of the same corpus and settings; damaged parts are made anew.
@@ -118,6 +125,10 @@ def explain_corpus(
     _check_call(call)
     access: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
     access |= {"engine": engine, "engine_tolerance": engine_tolerance}
+    if endpoint is not None:
+        access |= {"batch_tokens": None, "endpoint": endpoint}
+    if prompt is not None:
+        access |= {"prompt": prompt, "labels": labels}
     where = where or Where()
     store = Store(output)
     corpus = open_source(source, Columns(text, id, split), max_characters)
@@ -129,10 +140,11 @@ def explain_corpus(
         "tokens_table": tokens_table,
         "group": [group, GROUP_CHARACTERS],
         "max_characters": max_characters,
-        "access": access,
+        "access": access if endpoint is None else {**access, "endpoint": endpoint.identity},
         "threads": where.threads,
     }
-    manifest = _manifest(corpus.identity(), model_identity(model), settings)
+    known = model_identity(model) if endpoint is None else {"name": endpoint.model}
+    manifest = _manifest(corpus.identity(), known, settings)
     tables = {"keep_text": keep_text, "tokens": tokens_table, "threads": where.threads}
     job = Job(store.address, manifest["fingerprint"], model_source(model), access, call, **tables)
     cut = groups(limited(corpus.documents(), limit), group)

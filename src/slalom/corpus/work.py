@@ -20,7 +20,7 @@ from slalom.api import Explainer
 from slalom.corpus.rows import Outcome, documents_table, tokens_table
 from slalom.corpus.schema import Document, Group
 from slalom.corpus.store import Part, Store
-from slalom.errors import InputError, ModelError, SlalomError
+from slalom.errors import InputError, ModelError, SlalomError, StoppedError
 from slalom.files import decode, put, to_json
 from slalom.models.text.texts import check_text
 from slalom.models.torch.batches import give_back
@@ -99,7 +99,8 @@ class Worker:
         self.store = Store(job.output)
         self.explainer = Explainer(job.model, **job.access)
         with threads(job.threads):
-            self._probe()
+            if job.access.get("endpoint") is None:  # it is tried on its first document, which costs less
+                self._probe()
 
     def __call__(self, group: Group) -> Part:
         """Explain a group and write its part, unless it is written already."""
@@ -133,6 +134,8 @@ class Worker:
     def _together(self, texts: list[str]) -> Sequence[Outcome]:
         try:
             return self.explainer(texts, **self.job.call) if texts else []
+        except StoppedError:
+            raise
         except Exception:
             # One of them cannot be explained: the others must not suffer from it.
             return [self._one(text) for text in texts]
@@ -140,6 +143,8 @@ class Worker:
     def _one(self, text: str) -> Outcome:
         try:
             return self.explainer(text, **self.job.call)
+        except StoppedError:  # no document could be explained any more
+            raise
         except Exception as error:
             return error
 

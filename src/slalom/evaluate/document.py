@@ -13,7 +13,7 @@ import numpy as np
 from slalom import evaluate, explainers
 from slalom.api import Explainer
 from slalom.data.dataset import Document
-from slalom.errors import SlalomError, SlalomWarning
+from slalom.errors import SlalomError, SlalomWarning, StoppedError
 from slalom.evaluate.protocol import Case, NotApplicable, again
 from slalom.evaluate.protocols.deletion import STEP, curve
 from slalom.evaluate.results import Finished, Measurement, Point, Spent
@@ -63,6 +63,8 @@ class Desk:
         if variant.same not in self._explained:
             try:
                 self._explained[variant.same] = self._again(variant)().shown
+            except StoppedError:
+                raise
             except Exception as error:  # one method must not end the others' run
                 self._explained[variant.same] = sentence(error)
         found = self._explained[variant.same]
@@ -97,6 +99,8 @@ def work(explainer: Explainer, document: Document, name: str, key: str, plan: Pl
         warnings.simplefilter("ignore", SlalomWarning)
         try:
             desk = Desk(explainer, shorten(explainer.model, document, plan.cut), plan)
+        except StoppedError:
+            raise
         except Exception as error:
             failed = tuple(_failed(name, variant, sentence(error)) for variant in plan.variants)
             return Finished(key, failed, (), ())
@@ -104,6 +108,8 @@ def work(explainer: Explainer, document: Document, name: str, key: str, plan: Pl
             tick(variant.label)
             try:
                 explanation = desk.explanation(variant)
+            except StoppedError:
+                raise
             except SlalomError as error:
                 rows.append(_failed(name, variant, str(error)))
                 continue
@@ -134,6 +140,8 @@ def _judged(name: str, variant: Variant, case: Case, plan: Plan) -> Iterator[Mea
         except NotApplicable as error:
             yield replace(empty, status="skipped", reason=sentence(error))
             continue
+        except StoppedError:
+            raise
         except Exception as error:
             yield replace(empty, status="failed", reason=sentence(error))
             continue

@@ -37,7 +37,7 @@ def settings(model: Model, plan: Plan, source: str, corpus: Sequence[Document] |
         for one in plan.variants
     }
     return {
-        "model": {"name": model.name, "weights": _weights(model), **_engine(model)},
+        "model": {"name": model.name, "weights": _weights(model), **_engine(model), **_facts(model)},
         "data": source,
         "cut": plan.cut,
         **plan.call,
@@ -55,6 +55,14 @@ def _engine(model: Model) -> dict[str, str]:
     """The engine that was asked for; those of the module's own precision differ by its rounding alone."""
     name = getattr(model, "engine", None)
     return {} if name in (None, "eager") else {"engine": name}
+
+
+def _facts(model: Model) -> dict[str, Any]:
+    """What a language model is asked, and where; how its answers are read is found out later."""
+    facts = dict(getattr(model, "facts", None) or {})
+    if "endpoint" in facts:
+        facts["endpoint"] = {key: value for key, value in facts["endpoint"].items() if key != "scoring"}
+    return facts
 
 
 def names(documents: Sequence[Document]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from slalom import evaluate as package
 from slalom import explainers
-from slalom.api import Explainer, Order
+from slalom.api import Explainer, Order, Target
 from slalom.data.dataset import Document
 from slalom.errors import InputError
 from slalom.evaluate import identity, specs
@@ -21,6 +21,7 @@ from slalom.evaluate.specs import Variant
 from slalom.evaluate.store import Store
 from slalom.label_counts import label_counts
 from slalom.models.target import choose_target
+from slalom.models.two_labels import two_labels
 from slalom.units import Units
 
 Progress = Callable[[int, int, str], None]
@@ -36,7 +37,7 @@ def evaluate(
     protocols: Sequence[str] | None = None,
     out: str | os.PathLike[str] = "evaluation",
     *,
-    target: str | int | None = None,
+    target: Target = None,
     budget: int | Literal["auto"] = "auto",
     seed: int = 0,
     units: Units = "tokens",
@@ -61,6 +62,7 @@ def evaluate(
     check_pyarrow()
     chosen, labelled = tuple(documents), None if corpus is None else tuple(corpus)
     _check(chosen, cut, workers)
+    explainer, target = _between(explainer, target, chosen[0])
     call = {"target": target, "budget": budget, "seed": seed, "units": units}
     plan = _plan(explainer, chosen, methods, protocols, labelled, call, cut)
     names = identity.names(chosen)
@@ -77,6 +79,14 @@ def evaluate(
         results = Results(store.settings, tuple(store.finished[key] for key in keys))
     results.write(out)
     return results
+
+
+def _between(explainer: Explainer, target: Any, first: Document) -> tuple[Explainer, Any]:
+    """For a pair of labels, the model of these two alone: protocols then judge by them, too."""
+    if target is not None and not explainer.labels:
+        explainer.model.tokenize(first.text)  # a function's labels are known from its first text on
+    model, label = two_labels(explainer.model, target)
+    return (explainer if model is explainer.model else Explainer(model)), label
 
 
 class _Steps:

@@ -51,9 +51,13 @@ def prompted(
             "the answers begin with the same token, which cannot tell them apart; "
             "leave whole_answers out, or choose other answers"
         )
+    model: PromptedModel | WholeAnswers
     if coincide or whole_answers:
-        return WholeAnswers(module, prompting, ids, **access)
-    return PromptedModel(module, prompting, np.array([first], np.int64), tuple(ids), **access)
+        model = WholeAnswers(module, prompting, ids, **access)
+    else:
+        model = PromptedModel(module, prompting, np.array([first], np.int64), tuple(ids), **access)
+    model.facts = {"prompt": prompt, "answers": answers}
+    return model
 
 
 class PromptedModel(ModuleModel):
@@ -61,6 +65,9 @@ class PromptedModel(ModuleModel):
 
     `tokens` (m, k) are what is read at the last m places; `said` are the ids that stand behind the prompt.
     """
+
+    facts: dict[str, Any] | None = None
+    """What a report should say of the prompt."""
 
     def __init__(
         self,
@@ -84,7 +91,9 @@ class PromptedModel(ModuleModel):
 
     def like(self, module: nn.Module) -> PromptedModel:
         access = {key: self._options[key] for key in ("batch_tokens", "name", "engine", "engine_tolerance")}
-        return PromptedModel(module, self._prompting, self._tokens, self.labels, self._said, **access)
+        other = PromptedModel(module, self._prompting, self._tokens, self.labels, self._said, **access)
+        other.facts = self.facts
+        return other
 
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens of the text; the prompt is their frame."""
@@ -114,6 +123,8 @@ def _prompted_tokens(
 
 class WholeAnswers:
     """A prompted model whose labels are read by their whole answers: log P(answer | prompt) of each."""
+
+    facts: dict[str, Any] | None = None
 
     def __init__(
         self, module: nn.Module, prompting: Prompting, answers: Mapping[str, list[int]], **access: Any

@@ -72,10 +72,14 @@ def probabilities(logits: FloatArray, activation: Activation) -> FloatArray:
 def choose_target(model: Model, wanted: str | int | None, logits: FloatArray) -> Target:
     """The label by name or index; by default the one the model predicts from `logits` (K,)."""
     labels = model.labels
-    if wanted is None:
-        return Target(int(np.argmax(logits)), labels, model.activation)
+    index = int(np.argmax(logits)) if wanted is None else label_index(labels, wanted)
+    return Target(index, labels, model.activation)
+
+
+def label_index(labels: tuple[str, ...], wanted: str | int) -> int:
+    """Which label this is, by name or index."""
     if isinstance(wanted, int) and not isinstance(wanted, bool) and -len(labels) <= wanted < len(labels):
-        return Target(wanted % len(labels), labels, model.activation)
+        return wanted % len(labels)
     matches = [i for i, label in enumerate(labels) if label == wanted]
     if not matches and isinstance(wanted, str):
         matches = [i for i, label in enumerate(labels) if label.lower() == wanted.lower()]
@@ -83,4 +87,4 @@ def choose_target(model: Model, wanted: str | int | None, logits: FloatArray) ->
         matches = [int(wanted)]
     if len(matches) != 1:
         raise InputError(f"the model has no label {shown(wanted)}; choose one of: {', '.join(labels)}")
-    return Target(matches[0], labels, model.activation)
+    return matches[0]

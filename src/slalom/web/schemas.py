@@ -136,7 +136,7 @@ class _Explained(_About):
     """How a text is to be explained, by whatever method."""
 
     target: str | int | None = Field(
-        None, description="The label, by name or index; by default the predicted one."
+        None, description="The label, by name or index, or A:B for A rather than B; else the predicted one."
     )
     budget: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         "auto", description="How many queries to ask; auto stops when the scores are good enough."

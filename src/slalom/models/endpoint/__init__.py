@@ -70,6 +70,11 @@ class Endpoint:
             )
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What its answers depend on; all else is about how they are fetched."""
+        return {name: getattr(self, name) for name in ("url", "model", "api", "scoring", "samples")}
+
+    @property
     def where(self) -> Path:
         """The file of answers."""
         if self.cache is not None:

@@ -65,7 +65,8 @@ class EndpointModel:
         """What a report should say of the endpoint."""
         way = self._tried.way if self._tried is not None else None
         told: dict[str, Any] = {"url": self.endpoint.url, "api": self.endpoint.api}
-        return told | ({"scoring": way.name} if way is not None else {})
+        told |= {"scoring": way.name} if way is not None else {}
+        return {"endpoint": told, "prompt": self._asked.prompt, "answers": dict(self._asked.answers)}
 
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The words of a text."""

@@ -25,6 +25,7 @@ from slalom.models.target import Target
 from slalom.models.text.template import Frame, assemble
 from slalom.models.torch.forward import Forward, evaluating, logits_of, one_by_one, tensor_logits
 from slalom.models.torch.module import ModuleModel
+from slalom.models.two_labels import TwoLabels
 from slalom.perturb import whole
 from slalom.tokens import FloatArray, IntArray, Tokens
 
@@ -88,6 +89,8 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
             rows, kinds = np.repeat(ids, count, axis=0), np.repeat(types, count, axis=0)
             with _replaced(layer, rows, given):
                 logits = tensor_logits(logits_of(_passed(method, forward, rows, kinds), count), model.reading)
+            if isinstance(ask.model, TwoLabels):
+                logits = logits[:, ask.model.columns]
             ask.charge(count, count * n, 0.0)
             result: Any = target.score(logits)  # pyright: ignore[reportArgumentType]
             if result.requires_grad:  # entered when the backward pass begins
@@ -124,6 +127,7 @@ def attentions(ask: Ask, method: str) -> tuple[FloatArray, IntArray]:
 
 
 def _module_model(model: Model, method: str, what: str) -> ModuleModel:
+    model = model.inner if isinstance(model, TwoLabels) else model
     if not isinstance(model, ModuleModel):
         kind = "a function over texts" if getattr(model, "tokenizer", None) is None else "a function over ids"
         raise ModelError(
