@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -144,7 +144,7 @@ def explain_corpus(
     """
     granularity = arguments.granularity(words, types)
     chosen = arguments.units(units, tokens)
-    given = {"group": group, "max_characters": max_characters, "batch_tokens": batch_tokens}
+    given: dict[str, Any] = {"group": group, "max_characters": max_characters, "batch_tokens": batch_tokens}
     options = arguments.method_options(option, effort)
     asking = language.asking(prompt_file, labels, endpoint, llm, endpoint_option, max_requests)
     with guarded(quiet):
