@@ -283,7 +283,7 @@ def _check_whole(**given: int | None) -> None:
 
 def _check_call(call: Mapping[str, Any]) -> None:
     """Refuse wrong settings before a model is loaded."""
-    from slalom.api import Order
+    from slalom.order import Order
 
     named = ("target", "method", "budget", "seed", "granularity")
     more = {"units": call["units"], "long": call["long"]}

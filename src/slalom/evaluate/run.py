@@ -10,7 +10,7 @@ import numpy as np
 
 from slalom import evaluate as package
 from slalom import explainers
-from slalom.api import Explainer, Order, Target
+from slalom.api import Explainer, Target
 from slalom.data.dataset import Document
 from slalom.errors import InputError
 from slalom.evaluate import identity, specs
@@ -22,6 +22,7 @@ from slalom.evaluate.store import Store
 from slalom.label_counts import label_counts
 from slalom.models.target import choose_target
 from slalom.models.two_labels import two_labels
+from slalom.order import Order
 from slalom.units import Units
 
 Progress = Callable[[int, int, str], None]
