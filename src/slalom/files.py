@@ -14,6 +14,8 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -161,6 +163,20 @@ def number(value: Any) -> float:
     if isinstance(value, str) and value not in ("inf", "-inf"):
         raise ValueError(f"{value!r} is not a number")
     return float(value)
+
+
+def versions(packages: Iterable[str]) -> dict[str, str]:
+    """The versions of those of the packages that are installed."""
+    found = {name: _version(name) for name in packages}
+    return {name: number for name, number in found.items() if number is not None}
+
+
+@cache
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def check_same(there: Mapping[str, Any], here: Mapping[str, Any], told: str) -> None:

@@ -7,8 +7,6 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
@@ -18,7 +16,7 @@ from slalom.coarse_to_fine import both_levels, mixed, that_matter
 from slalom.errors import InputError, SlalomWarning
 from slalom.explainers import MethodLike, check_options, load, method_name, options
 from slalom.explanation import Cost, Explanation
-from slalom.files import plain
+from slalom.files import plain, versions
 from slalom.levels import in_order
 from slalom.long_texts import combined
 from slalom.long_texts import note as long_note
@@ -36,6 +34,9 @@ from slalom.units import numbers as unit_numbers
 Granularity = Literal["positions", "types", "words", "tokens"]
 Long = Literal["cut", "windows"]
 Side = Literal["both", "first", "second"]
+
+_USED = ("torch", "transformers", "numpy")
+"""Packages whose versions belong to a result, where they took part."""
 
 _MANY_UNKNOWN = 0.2
 """The share of unknown tokens from which an explanation warns of them."""
@@ -193,7 +194,7 @@ def _completed(explanation: Explanation, model: Model, order: Order, seconds: fl
         "units": "words" if order.refine and whole_units(order.units) else plain(order.units),
         "explain": order.side,
         "model": model.name,
-        "versions": _versions(),
+        "versions": versions(("slalom-xai", *(name for name in _USED if name in sys.modules))),
     }
     if order.refine:
         settings["refined"] = name_of(order.units) if whole_units(order.units) else "sentences"
@@ -225,16 +226,6 @@ def _cut_note(tokens: Tokens, pair: bool) -> str | None:
         f"The text is longer than the model reads: its first {tokens.cut} characters were explained, "
         "the rest was left out (long='windows' explains all of it)."
     )
-
-
-def _versions() -> dict[str, str]:
-    used = [name for name in ("torch", "transformers", "numpy") if name in sys.modules]
-    return {name: _version(name) for name in ("slalom-xai", *used)}
-
-
-@cache
-def _version(package: str) -> str:
-    return version(package)
 
 
 def some(tokens: Tokens) -> Tokens:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from slalom import evaluate
 from slalom.data.dataset import Document
 from slalom.evaluate.document import Plan
-from slalom.files import to_json
+from slalom.files import to_json, versions
 from slalom.models.protocol import Model
 
 _PACKAGES = (
@@ -47,7 +46,7 @@ def settings(model: Model, plan: Plan, source: str, corpus: Sequence[Document] |
         "corpus": None
         if corpus is None
         else {"texts": len(corpus), "digest": _digest(map(_content, corpus))},
-        "versions": _versions(),
+        "versions": versions(_PACKAGES),
     }
 
 
@@ -106,13 +105,3 @@ def _weights(model: Model) -> str | None:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from slalom.errors import SlalomError
-from slalom.files import check_same, from_json, plain, read_text, to_json, write_text
+from slalom.files import check_same, from_json, plain, read_text, to_json, versions, write_text
 from slalom_lab.bench.settings import PARTS, Settings, known
 from slalom_lab.bench.setup import Bench
 
@@ -58,7 +57,7 @@ def run(
     folder = None if out is None else Path(out)
     document: dict[str, Any] = {
         "machine": machine(),
-        "versions": versions(),
+        "versions": versions(_PACKAGES),
         "settings": plain(asdict(settings)),
         "source": source,
         "command": command,
@@ -110,17 +109,6 @@ def machine() -> dict[str, Any]:
         "system": platform.system(),
         "python": platform.python_version(),
     }
-
-
-def versions() -> dict[str, str]:
-    """The versions of the packages that take part and are installed."""
-    found: dict[str, str] = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def describe(model: Any) -> dict[str, Any]:

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import numpy as np
 
 from slalom.data import Document
 from slalom.errors import InputError, MissingExtraError, SlalomWarning
-from slalom.files import new_folder, to_json, write_text
+from slalom.files import new_folder, to_json, versions, write_text
 from slalom_lab.training.card import model_card
 from slalom_lab.training.settings import Network, Settings
 from slalom_lab.training.texts import Material, encode, from_documents, from_source
@@ -73,7 +72,7 @@ def train(
         "seed": settings.seed,
         "settings": settings.as_dict(),
         "seconds": round(time.perf_counter() - start, 2),
-        "versions": {name: version(name) for name in ("slalom-xai", "torch", "transformers", "tokenizers")},
+        "versions": versions(("slalom-xai", "torch", "transformers", "tokenizers")),
     }
     with quiet():
         return _write(where, model, tokenizer, report)

@@ -9,12 +9,11 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
 from slalom.errors import InputError, SlalomError
-from slalom.files import from_json, plain, read_text, to_json, write_text
+from slalom.files import from_json, plain, read_text, to_json, versions, write_text
 from slalom_lab import experiments
 from slalom_lab.experiments._shared.outcome import (
     ON_PAR,
@@ -195,7 +194,7 @@ def _write(folder: Path, report: Report, run: dict[str, Any]) -> None:
     document = {
         **{key: value for key, value in vars(report).items() if key != "outcome"},
         "run": run,
-        "versions": _versions(),
+        "versions": versions(_VERSIONS),
         "outcome": None if outcome is None else outcome_document(outcome),
     }
     write_text(folder / FILE, to_json(document) + "\n")
@@ -210,13 +209,3 @@ def _csv(rows: Sequence[Row]) -> str:
     for row in rows:
         table.writerow([*(row.where.get(key, "") for key in keys), *(getattr(row, name) for name in numbers)])
     return text.getvalue()
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name in _VERSIONS:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
