@@ -240,7 +240,7 @@ def test_more_effort_asks_more(bundled: Explainer):
 def test_designs_by_effort(bundled: Explainer):
     text = " ".join([REVIEW] * 4)
     found = {effort: alone(bundled(text, effort=effort)).settings["design"] for effort in EFFORTS}
-    assert set(found["fast"]) == {"single", "short", "long", "gradient"}
+    assert set(found["fast"]) == {"single", "short", "long"}
     assert set(found["balanced"]) == {"single", "short", "long", "gradient", "near"}
     assert set(found["faithful"]) == {"single", "short", "long", "gradient", "removal"}
     short = alone(bundled(REVIEW)).settings["design"]

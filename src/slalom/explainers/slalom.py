@@ -6,9 +6,9 @@ fitted, and the neighbourhood of the whole text is set right from copies with fe
 
 `effort` chooses how much is asked: "fast" about half as much as "balanced", "faithful" some three times as
 much. `gradients` ("auto", True, False): soft-removal gradients of the longer copies, where the model can be
-differentiated. `granularity` is "positions" (a token may deviate from its type) or "types" (the paper's:
-copies share their scores). `gamma` is the sum of the types' importances. With a `length`, all copies have
-that many tokens: the paper's efficient design.
+differentiated and the effort is not "fast". `granularity` is "positions" (a token may deviate from its type)
+or "types" (the paper's: copies share their scores). `gamma` is the sum of the types' importances. With a
+`length`, all copies have that many tokens: the paper's efficient design.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def explain(
     """The value and importance of every token, with standard errors and fidelity on left-out queries."""
     if budget != "auto" and budget < _LEAST_BUDGET:
         raise InputError(f"'slalom' needs at least {_LEAST_BUDGET} queries; the budget is {budget}")
-    differentiated = length is None and _differentiated(ask, target, gradients)
+    differentiated = length is None and _differentiated(ask, target, gradients, effort)
     plan = portions(ask.tokens, effort, budget, seed, gradients=differentiated, length=length)
     outcome = _study(ask, target, plan, effort, granularity, seed)
     answers, found = outcome.answers, outcome.found
@@ -89,14 +89,17 @@ def explain(
     )
 
 
-def _differentiated(ask: Ask, target: Target, gradients: Literal["auto", True, False]) -> bool:
+def _differentiated(
+    ask: Ask, target: Target, gradients: Literal["auto", True, False], effort: Effort
+) -> bool:
     """Whether to ask for gradients; of more than two labels, each would need backward passes of its own."""
     if gradients is True and ask.differentiable is not None:
         raise InputError(
             f"gradients=True, but this model has no soft-removal gradients: {ask.differentiable}"
         )
     if gradients == "auto":
-        return target.activation == "softmax" and len(target.labels) == 2 and ask.differentiable is None
+        two = target.activation == "softmax" and len(target.labels) == 2
+        return two and effort != "fast" and ask.differentiable is None
     return gradients
 
 

@@ -87,7 +87,7 @@ def fit(
     noise = max(float((left_out[held if len(held) else slice(None)] ** 2).mean()), _LEAST_NOISE)
     first = shape._replace(groups=1)
     _, prior = _prior(first, inverse, z)
-    known = seen(task.counts, len(bent), _group(x, shape, 0), first, column, prior, noise, rng)
+    known = seen(task.counts, _group(x, shape, 0), first, column, prior, noise, rng)
     groups = tuple(_surrogate(_group(x, shape, at), first, offset, scale) for at in range(GROUPS))
     spread = Spread(_own(prior, first, column, scale), *known)
     return HeadsFit(_mean(groups), groups, spread, scale * left_out)
