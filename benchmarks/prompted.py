@@ -135,7 +135,8 @@ def page(runs: list[dict[str, Any]]) -> str:
         f"`{PROMPT!r}`, the labels are read by the first tokens of their answers",
         f"({', '.join(map(repr, LABELS))}). Means over documents ± standard errors, in brackets medians: a",
         "mean of shares is moved by single documents. Tokens are those of the text that the model read,",
-        "without the prompt, which stands in every query.",
+        "without the prompt, which stands in every query. Where a method gives scores alone, they are added",
+        "up with the best shift and gain, which favours it; a surrogate predicts as it is.",
     ]
     for run in runs:
         lines += section(run)

@@ -113,6 +113,8 @@ def test_a_corpus_stops_at_a_limit_and_goes_on(there: list[str], llm_server: str
     result = run(*arguments, "--group", "4", "--max-requests", "60")
     assert result.exit_code == 1, result.stderr
     assert "limit of 60 requests" in result.stderr
+    told = int(result.stderr.split("at most about ")[1].split(" times")[0].replace(",", ""))
+    assert 60 < told <= 22 * len(texts)
     assert asked(llm_server)["asked"] == 60
     result = run(*arguments, "--group", "4", "--resume", "--max-requests", "5000")
     assert result.exit_code == 0, result.stderr

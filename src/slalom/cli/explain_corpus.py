@@ -196,7 +196,7 @@ def _texts(source: str, text: str | None, split: str | None, limit: int | None) 
 
     corpus = open_source(source, Columns(text, None, split), MAX_CHARACTERS)
     documents = limited(corpus.documents(), limit)
-    return [one.text if isinstance(one.text, str) else "" for one in documents if one.text]
+    return [one.text.decode("utf-8", "replace") for one in documents if one.text]
 
 
 def _summary(totals: Totals, output: str) -> str:
