@@ -149,7 +149,7 @@ def test_a_long_text_is_folded_and_its_strongest_words_are_reached(browser: Brow
 
 
 def test_a_tap_shows_its_numbers_on_a_phone(browser: Browser, tmp_path: Path):
-    found = made("70 tokens")
+    found = made("70 tokens").shown  # words, as the page has them
     place = found.tokens.strings.index("delicious")
     phone: Any = {"viewport": NARROW, "is_mobile": True, "has_touch": True}
     with opened(browser, tmp_path, render(found), **phone) as page:

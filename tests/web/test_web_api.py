@@ -364,7 +364,7 @@ def test_an_example_is_made_once_and_kept(models: dict[str, Any]):
         assert http.get("/api/example").status_code == 401
         http.headers["authorization"] = "Bearer open-sesame"
         first = http.get("/api/example").json()
-        assert first["request"] == {"text": tasks.EXAMPLE, "model": "tiny"}
+        assert first["request"] == {"text": tasks.EXAMPLE, "model": "tiny", "units": "words"}
         assert first == http.get("/api/example").json()
         page = http.get(first["report"], headers={"authorization": ""})
         assert page.status_code == 200

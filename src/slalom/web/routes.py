@@ -256,7 +256,7 @@ async def example(request: Request) -> dict[str, Any]:
     return {
         "id": Example.name,
         "report": _address(state, Example.name),
-        "request": asked.model_dump(exclude_defaults=True),
+        "request": asked.model_dump(include={"text", "model", "units"}),
     }
 
 
