@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_TEXT := The food was great but the service was awful, and the waiter never came back. I will not return.
 
-.PHONY: demo test lint types layers unit fuzz browser lock clean
+.PHONY: demo test lint types layers unit fuzz browser docs lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/slalom explain "$(DEMO_TEXT)" --html report.html
@@ -29,6 +29,11 @@ fuzz: $(VENV)/ready
 	seed=$${SLALOM_FUZZ_SEED:-$$(date +%s)}; echo "SLALOM_FUZZ_SEED=$$seed"; \
 	SLALOM_FUZZ=10 SLALOM_FUZZ_SEED=$$seed $(BIN)/pytest -n 2 --timeout 3600 tests/fuzz
 
+# The site, in site/: open site/index.html. The suite builds it, too; a broken link is an error.
+docs: $(VENV)/ready
+	$(BIN)/python scripts/cli_reference.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # The browser tests need Chromium. Where it can neither be found nor be installed they are skipped; nothing fails.
 browser:
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then :; \
@@ -50,4 +55,4 @@ lock: $(VENV)/ready
 	touch $(VENV)/ready
 
 clean:
-	rm -rf $(VENV) report.html .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site report.html .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis

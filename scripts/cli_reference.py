@@ -1,0 +1,62 @@
+"""Writes docs/cli.md: every command with its arguments and options, as the commands themselves declare them.
+
+python scripts/cli_reference.py
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from slalom.cli import app
+
+PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
+_HEAD = """# Command line
+
+Written by `python scripts/cli_reference.py` from the commands themselves. Exit codes: 0 fine, 1 an error (one
+line on stderr), 2 wrong usage.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    group: Any = typer.main.get_command(app)
+    parts = [_HEAD]
+    for name in sorted(group.commands):
+        parts += _command(f"slalom {name}", group.commands[name])
+    return "\n".join(parts)
+
+
+def _command(name: str, command: Any) -> Iterator[str]:
+    if getattr(command, "hidden", False):
+        return
+    yield f"## {name}\n"
+    yield _prose(command.help or command.short_help or "") + "\n"
+    inner = getattr(command, "commands", {})
+    for part in sorted(inner):
+        yield from _command(f"{name} {part}", inner[part])
+    rows = [_row(one) for one in command.params if not getattr(one, "hidden", False)]
+    if rows:
+        yield "| argument or option | what it does |\n|---|---|"
+        yield "\n".join(rows) + "\n"
+
+
+def _row(parameter: Any) -> str:
+    options = (*parameter.opts, *parameter.secondary_opts) if parameter.param_type_name == "option" else ()
+    names = ", ".join(f"`{one}`" for one in options)
+    word = parameter.metavar or parameter.name.upper()
+    told = _prose(getattr(parameter, "help", None) or "")
+    return f"| {names or f'`{word}`'} | {told} |"
+
+
+def _prose(text: str) -> str:
+    """One line, without what a Markdown table would take for its own."""
+    return re.sub(r"\s+", " ", text).strip().replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
