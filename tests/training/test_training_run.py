@@ -24,8 +24,10 @@ from rounding import ANSWERS
 from slalom import Explainer
 from slalom.data import Document
 from slalom.errors import InputError, ModelError, SlalomWarning
+from slalom.evaluate.protocols.masked_deletion import MARK
 from slalom_lab.training import ARCHITECTURES, Network, Settings, train
 from slalom_lab.training.settings import Architecture
+from slalom_lab.training.texts import MaskingCollator
 from zoo import SENTENCES
 
 TINY = Settings(
@@ -298,3 +300,31 @@ def test_a_killed_run_leaves_nothing(tmp_path: Path, how: signal.Signals):
         process.send_signal(how)
         assert process.wait() == -how
     assert list(tmp_path.rglob("*")) == []
+
+
+def test_a_model_trained_on_masked_text_says_so_and_bears_masks(trained: Path, tmp_path: Path):
+    texts, test = planted(600), planted(200, 1, 600)
+    where = train(replace(TINY, masked=True), tmp_path / "m", documents=texts, test=test, labels=LABELS)
+    found = report(where)
+    assert found["accuracy"] > 0.9, "measured on whole texts"
+    assert found["settings"]["masked"] is True
+    assert "masked" not in report(trained)["settings"]
+    assert not hasattr(AutoModelForSequenceClassification.from_pretrained(trained).config, MARK)
+    model = AutoModelForSequenceClassification.from_pretrained(where).eval()
+    assert getattr(model.config, MARK) is True
+    tokenizer = AutoTokenizer.from_pretrained(where)
+    said = {}
+    for name, folder in (("masked", where), ("plain", trained)):
+        model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+        own = AutoTokenizer.from_pretrained(folder)
+        blank = " ".join([own.mask_token] * 8)
+        with torch.no_grad():
+            said[name] = torch.softmax(model(**own(blank, return_tensors="pt")).logits[0], 0).max().item()
+    assert said["masked"] < 0.7, "nothing but masks says nothing"
+    with pytest.raises(InputError, match="this one has none"):
+        MaskingCollator(_maskless(tokenizer))
+
+
+def _maskless(tokenizer: Any) -> Any:
+    tokenizer.mask_token = None
+    return tokenizer

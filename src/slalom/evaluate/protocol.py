@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from slalom.api import Explainer
 
 
-Needs = Literal["nothing", "rationale", "label counts", "planted", "repeats", "weights"]
+Needs = Literal["nothing", "rationale", "label counts", "planted", "repeats", "weights", "many queries"]
 """What a protocol needs beside a text, its model and an explanation.
 
 "rationale": human maps in the document; "label counts": `Case.corpus`; "planted": `Case.planted`;
 "repeats": explains the text again with the same method, several times; "weights": as "repeats", and the
-model must be a torch module whose weights can be copied.
+model must be a torch module whose weights can be copied; "many queries": nothing, but for every method it
+asks the model a great deal of its own.
 """
 
 Measure = Callable[..., dict[str, float]]

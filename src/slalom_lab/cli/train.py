@@ -71,6 +71,10 @@ Rate = Annotated[
 ]
 Length = Annotated[int, o.option(TRAINING, "--length", min=1, help="Tokens kept of a text; 256 by default.")]
 Dropout = Annotated[float, o.option(TRAINING, "--dropout", help="0.1 by default.")]
+Masked = Annotated[
+    bool,
+    o.option(TRAINING, "--masked", help="Mask tokens of half of the texts: deletion by masks is then fair."),
+]
 Seed = Annotated[int, o.option(TRAINING, "--seed", min=0, help="The same seed gives the same model.")]
 
 
@@ -98,6 +102,7 @@ def train(
     rate: Rate = None,
     length: Length = 256,
     dropout: Dropout = 0.1,
+    masked: Masked = False,
     seed: Seed = 0,
     quiet: o.Quiet = False,
 ) -> None:
@@ -138,6 +143,7 @@ def train(
             length=length,
             positions=not no_positions,
             dropout=dropout,
+            masked=masked,
             seed=seed,
         )
         with _progress(quiet) as report:

@@ -23,7 +23,7 @@ from slalom.errors import InputError, MissingExtraError, SlalomWarning
 from slalom.files import new_folder, to_json, versions, write_text
 from slalom_lab.training.card import model_card
 from slalom_lab.training.settings import Network, Settings
-from slalom_lab.training.texts import Material, encode, from_documents, from_source
+from slalom_lab.training.texts import MaskingCollator, Material, encode, from_documents, from_source
 
 Progress = Callable[[int, int], None]
 
@@ -152,7 +152,11 @@ def _fit(
         callbacks=[] if progress is None else [_reporter(progress)],
     )
     trainer.remove_callback(PrinterCallback)
+    if settings.masked:
+        trainer.data_collator = MaskingCollator(tokenizer)
+        model.config.trained_on_masked_text = True
     done = trainer.train()
+    trainer.data_collator = DataCollatorWithPadding(tokenizer)  # the accuracy is that of whole texts
     if not math.isfinite(done.training_loss):
         raise InputError(
             f"the training diverged (loss {done.training_loss}); lower the rate {settings.peak_rate}"

@@ -68,6 +68,8 @@ class Settings:
     positions: False sets the position embeddings to zero and keeps them there.
     dropout: after layers and embeddings. Attention weights are never dropped: PyTorch has no fused
         attention with dropout on a CPU, and a step takes more than twice as long.
+    masked: half of the texts of every step have a random share of their tokens masked, so that the model
+        takes a text with masks for as usual as any other (protocol `masked_deletion`).
     """
 
     data: str | None = None
@@ -86,6 +88,7 @@ class Settings:
     positions: bool = True
     dropout: float = 0.1
     seed: int = 0
+    masked: bool = False
 
     def __post_init__(self) -> None:
         for name in ("batch", "length"):
@@ -110,6 +113,8 @@ class Settings:
     def as_dict(self) -> dict[str, Any]:
         """All settings, with the defaults filled in."""
         settings = {**asdict(self), "rate": self.peak_rate}
+        if not self.masked:  # models of before there was a choice keep their names in the cache
+            del settings["masked"]
         if isinstance(self.model, Network) and self.model.architecture != "mamba":
             settings["model"]["heads"] = self.model.attention_heads
         return settings

@@ -116,3 +116,26 @@ def encode(documents: Sequence[Document], tokenizer: Any, length: int) -> list[d
         {"labels": document.label, **{name: encoded[name][place] for name in encoded}}
         for place, document in enumerate(documents)
     ]
+
+
+class MaskingCollator:
+    """Pads a batch, and masks a share of the tokens in half of its texts: uniform between none and all."""
+
+    def __init__(self, tokenizer: Any):
+        from transformers import DataCollatorWithPadding
+
+        if tokenizer.mask_token_id is None:
+            raise InputError("to train on masked text the tokenizer needs a mask token; this one has none")
+        self._pad = DataCollatorWithPadding(tokenizer)
+        self._mask = int(tokenizer.mask_token_id)
+        self._special = sorted(set(tokenizer.all_special_ids))
+
+    def __call__(self, rows: list[dict[str, Any]]) -> Any:
+        import torch
+
+        batch = self._pad(rows)
+        ids = batch["input_ids"]
+        share = torch.rand(len(ids), 1) * (torch.rand(len(ids), 1) < 0.5)
+        free = ~torch.isin(ids, torch.tensor(self._special))
+        batch["input_ids"] = ids.masked_fill(free & (torch.rand(ids.shape) < share), self._mask)
+        return batch

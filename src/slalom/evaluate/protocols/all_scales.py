@@ -1,0 +1,104 @@
+"""All-scale fidelity: what does the explanation predict about copies of the text of any size?
+
+300 fresh copies, sizes log-uniform from one token to all but one, a third of them stretches of neighbours
+(maths 3f); R² of the predicted score of the label, over all copies and by their size. A surrogate predicts as
+it is; an additive explanation predicts by the sum of its scores, and is given the best shift and gain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from slalom.designs import all_scales as design
+from slalom.evaluate.protocol import Case, NotApplicable
+from slalom.explanation import Explanation
+from slalom.models.ask import Ask
+from slalom.models.target import choose_target
+from slalom.surrogate import Additive
+from slalom.tokens import BoolArray, FloatArray
+
+NEEDS = "nothing"
+GOOD = {"r2": "high", "r2_short": "high", "r2_middle": "high", "r2_long": "high"}
+
+COPIES = 300
+_LEAST = 4
+_BANDS = ("r2_short", "r2_middle", "r2_long")
+"""Thirds of the sizes on a logarithmic scale."""
+_FEW = 10
+_ROUNDING = 1e-5
+"""Answers of a float32 model that differ by less, relatively, are the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fidelity:
+    """What the model says of the copies, and what the explanation predicts."""
+
+    truth: FloatArray
+    told: FloatArray
+    sizes: FloatArray
+    """Tokens kept in each copy."""
+    tokens: int
+
+    @property
+    def r2(self) -> float:
+        """Over all copies."""
+        return r_squared(self.truth, self.told)
+
+    def bands(self) -> dict[str, float]:
+        """By size, where enough copies of it differ."""
+        place = np.log(self.sizes) / np.log(self.tokens) * len(_BANDS)
+        found = {}
+        for number, name in enumerate(_BANDS):
+            inside = np.minimum(place.astype(int), len(_BANDS) - 1) == number
+            if inside.sum() >= _FEW and np.ptp(self.truth[inside]) > 0:
+                found[name] = r_squared(self.truth[inside], self.told[inside])
+        return found
+
+
+def measure(case: Case, *, score: str | None = None, copies: int = COPIES) -> dict[str, float]:
+    """R² overall and by size, of the surrogate or of the score named."""
+    found = fidelity(case.ask, case.explanation, score=score, copies=copies, seed=case.seed)
+    return {"r2": found.r2, **found.bands()}
+
+
+def fidelity(
+    ask: Ask, explanation: Explanation, *, score: str | None = None, copies: int = COPIES, seed: int = 0
+) -> Fidelity:
+    """Predicted and true scores of the target for fresh copies of all sizes."""
+    n = len(explanation)
+    if n < _LEAST:
+        raise NotApplicable(f"fewer than {_LEAST} tokens have no copies of different sizes")
+    # a stream of its own, so that no copy is one that a method drew from the same seed
+    drawn = design(n, copies, 1, n - 1, np.random.default_rng([seed, 0xA11]))
+    target = choose_target(ask.model, explanation.target, ask.whole())
+    truth = target.score(ask(drawn))
+    if np.ptp(truth) <= _ROUNDING * (1.0 + np.abs(truth).max()):
+        raise NotApplicable("the model says the same of all copies of the text")
+    keep = drawn.counts().toarray() > 0
+    return Fidelity(truth, predicted(explanation, keep, truth, score), drawn.lengths.astype(float), n)
+
+
+def predicted(explanation: Explanation, keep: BoolArray, truth: FloatArray, score: str | None) -> FloatArray:
+    """What the explanation says of copies (N × n); sums of scores in the line that suits them best."""
+    surrogate = explanation.surrogate
+    if score is None and surrogate is not None and not isinstance(surrogate, Additive):
+        return surrogate.predict(keep.astype(float))[:, 0]
+    weights = explanation.score(score)
+    if score is None and isinstance(surrogate, Additive):
+        weights = surrogate.weights[:, 0]
+    return best_line(keep @ weights, truth)
+
+
+def best_line(sums: FloatArray, truth: FloatArray) -> FloatArray:
+    """The sums with the shift and the gain that suit the truth best; no gain turns a sign around."""
+    centred = sums - sums.mean()
+    spread = float(centred @ centred)
+    gain = max(float(centred @ truth) / spread, 0.0) if spread > 0 else 0.0
+    return truth.mean() + gain * centred
+
+
+def r_squared(truth: FloatArray, told: FloatArray) -> float:
+    """The share of the variance of the truth that is told."""
+    return float(1.0 - ((truth - told) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
