@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -284,7 +284,48 @@ class Explanation:
         except InputError as error:
             raise InputError(f"{source}: {error}") from error
 
-    # What follows looks up to the views, and only when it is called: a result shows itself.
+    # What follows looks up, and only when it is called: others' results become ours, a result shows itself.
+
+    @classmethod
+    def from_shap(
+        cls, found: Any, *, row: int | None = None, target: str | int | None = None, explainer: Any = None
+    ) -> Explanation:
+        """A text of a `shap.Explanation`; with an `explainer`, on the tokens and labels of its model."""
+        from slalom import foreign
+
+        return foreign.from_shap(found, row=row, target=target, explainer=explainer)
+
+    @classmethod
+    def from_captum(cls, attributions: Any, tokens: Sequence[str], **more: Any) -> Explanation:
+        """Attributions of captum (a tensor) for tokens; options of `slalom.foreign.from_captum`."""
+        from slalom import foreign
+
+        return foreign.from_captum(attributions, tokens, **more)
+
+    @classmethod
+    def from_lime(cls, found: Any, *, target: str | int | None = None, explainer: Any = None) -> Explanation:
+        """A text explanation of the package lime."""
+        from slalom import foreign
+
+        return foreign.from_lime(found, target=target, explainer=explainer)
+
+    @classmethod
+    def from_inseq(
+        cls, found: Any, *, row: int | None = None, step: int | None = None, explainer: Any = None
+    ) -> Explanation:
+        """inseq's attribution of the input, summed over the generated tokens, or for one `step`."""
+        from slalom import foreign
+
+        return foreign.from_inseq(found, row=row, step=step, explainer=explainer)
+
+    @classmethod
+    def from_ferret(
+        cls, found: Any, *, labels: Sequence[str] | None = None, explainer: Any = None
+    ) -> Explanation:
+        """An explanation of the package ferret; special tokens are left out."""
+        from slalom import foreign
+
+        return foreign.from_ferret(found, labels=labels, explainer=explainer)
 
     def __repr__(self) -> str:
         from slalom.view import shown

@@ -107,6 +107,7 @@ def work(explainer: Explainer, document: Document, name: str, key: str, plan: Pl
         for variant in plan.variants:
             tick(variant.label)
             try:
+                explainers.open_outside(variant.method)  # a worker process has not opened it yet
                 explanation = desk.explanation(variant)
             except StoppedError:
                 raise

@@ -30,8 +30,12 @@ class Variant:
 
 
 def method(spec: str) -> Variant:
-    """A method as written on the command line: `slalom`, `lime:budget=500`, `slalom:score=importance`."""
+    """A method as written on the command line: `slalom`, `lime:budget=500`, `slalom:score=importance`.
+
+    `module:function` and a file of scores (`shap.parquet`, `scores.jsonl`) are methods of others.
+    """
     name, given = _split(spec)
+    explainers.open_outside(name)
     own = {key: value for key, value in given.items() if key not in (*_CALL, "score")}
     explainers.check_options(name, own)
     score = given.pop("score", None)
@@ -87,6 +91,8 @@ def every_protocol(*, rationales: bool, labelled: bool) -> list[str]:
 
 def _split(spec: str) -> tuple[str, dict[str, Any]]:
     name, *parts = spec.strip().split(":")
+    if parts and "=" not in parts[0]:  # module:function
+        name = f"{name}:{parts.pop(0)}"
     given: dict[str, Any] = {}
     for part in parts:
         key, equals, value = part.partition("=")

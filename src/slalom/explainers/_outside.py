@@ -1,0 +1,156 @@
+"""Methods that are not ours: a function named `module:function`, and scores in a file.
+
+A function of someone else is called as `function(text, predict, target)`: the text, a function from a list
+of texts to (N, labels) probabilities, and the number of the explained label. It returns a score for each
+word, or pairs of string and score, in the order of the text. A function with a parameter `ask` is called as
+our own methods are, with `ask, target, budget, seed`. A file (Parquet, JSON lines) has columns `text`,
+`scores` and `tokens`: strings in the order of the text (without them, a score for each token or word).
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from slalom.checks import Budget, Seed
+from slalom.errors import InputError, MissingExtraError, SlalomError
+from slalom.explainers._common import finish
+from slalom.explanation import Explanation
+from slalom.foreign import carried_over
+from slalom.models.ask import Ask
+from slalom.models.target import Target, probabilities
+from slalom.perturb import whole
+from slalom.tokens import FloatArray, Tokens
+
+FILES = (".parquet", ".jsonl")
+
+
+def is_outside(name: str) -> bool:
+    """Whether a name is that of a function or a file, and none of a method's."""
+    return name.endswith(FILES) or (":" in name and "=" not in name)
+
+
+def open_outside(name: str) -> Callable[..., Explanation]:
+    """The method of a function or a file, as `slalom.explainers.load` gives methods."""
+    return _from_file(name) if name.endswith(FILES) else _from_function(name)
+
+
+def _from_function(name: str) -> Callable[..., Explanation]:
+    module, _, attribute = name.partition(":")
+    try:
+        function = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"cannot find the function {name!r} (MODULE:FUNCTION): {error}") from error
+    if not callable(function):
+        raise InputError(f"{name!r} is no function")
+    if "ask" in inspect.signature(function).parameters:
+        return function
+
+    def explain(ask: Ask, target: Target, *, budget: Budget = "auto", seed: Seed = 0) -> Explanation:
+        """Asks the outside function; its questions are counted."""
+        try:
+            told = function(ask.tokens.text, _predict(ask, target), target.index)
+        except SlalomError:
+            raise
+        except Exception as error:
+            raise SlalomError(f"{name} failed: {type(error).__name__}: {error}") from error
+        return finish(ask, target, name, {"attribution": _scores(ask.tokens, told, name)})
+
+    return explain
+
+
+def _predict(ask: Ask, target: Target) -> Callable[[Sequence[str]], FloatArray]:
+    def predict(texts: Sequence[str]) -> FloatArray:
+        """(N, labels) probabilities of texts; the empty text is even odds where the model has no answer."""
+        rows = []
+        for text in [texts] if isinstance(texts, str) else texts:
+            tokens = ask.model.tokenize(str(text)) if str(text).strip() else ()
+            if len(tokens) == 0:
+                rows.append(np.full(len(target.labels), 1.0 / len(target.labels)))
+                continue
+            start = ask.clock()
+            logits = np.asarray(ask.model.logits(tokens, whole(len(tokens))), dtype=float)
+            ask.charge(1, len(tokens), ask.clock() - start)
+            rows.append(probabilities(logits, target.activation)[0])
+        return np.array(rows)
+
+    return predict
+
+
+def _from_file(name: str) -> Callable[..., Explanation]:
+    _rows(name)
+
+    def explain(ask: Ask, target: Target, *, budget: Budget = "auto", seed: Seed = 0) -> Explanation:
+        """Looks the text up in the file; asks nothing but what the model says of the text."""
+        row = _row(_rows(name), ask.tokens.text, name)
+        tokens, scores = row.get("tokens"), row.get("scores")
+        told = scores if tokens is None else list(zip(tokens, scores, strict=False))
+        if tokens is not None and len(tokens) != len(scores):
+            raise InputError(f"{name}: {len(tokens)} tokens, but {len(scores)} scores")
+        return finish(ask, target, name, {"attribution": _scores(ask.tokens, told, name)})
+
+    return explain
+
+
+@lru_cache(maxsize=4)
+def _rows(name: str) -> dict[str, dict[str, Any]]:
+    """The rows of a file by their text."""
+    path = Path(name)
+    if not path.is_file():
+        raise InputError(f"there is no file {name!r}")
+    try:
+        rows = _parquet(path) if path.suffix == ".parquet" else _json_lines(path)
+    except (ValueError, OSError) as error:
+        raise InputError(f"{name!r} cannot be read: {error}") from error
+    if not rows or not all("text" in row and "scores" in row for row in rows):
+        raise InputError(f"{name!r} needs columns `text` and `scores` (and `tokens`)")
+    return {str(row["text"]): row for row in rows}
+
+
+def _parquet(path: Path) -> list[dict[str, Any]]:
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError("pyarrow", "data", "scores from Parquet") from error
+    return pq.read_table(path).to_pylist()
+
+
+def _json_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def _row(rows: dict[str, dict[str, Any]], text: str, name: str) -> dict[str, Any]:
+    """The row of a text, or of the longer text that it is the beginning of."""
+    if text in rows:
+        return rows[text]
+    longer = [row for whole_text, row in rows.items() if whole_text.startswith(text)]
+    if len(longer) == 1:
+        return longer[0]
+    raise InputError(f"{name} has no scores for the text {text[:40]!r}")
+
+
+def _scores(tokens: Tokens, told: Any, name: str) -> FloatArray:
+    """(n,) what was told, for the tokens: a score for each of them, for each word, or pairs with strings."""
+    listed = list(told)
+    if listed and isinstance(listed[0], (tuple, list)):
+        strings, scores = [str(pair[0]) for pair in listed], np.array([float(pair[1]) for pair in listed])
+        return carried_over(tokens, strings, scores)
+    scores = np.asarray(listed, dtype=float)
+    if scores.ndim != 1 or not np.isfinite(scores).all():
+        raise InputError(f"{name} gave scores that are no list of finite numbers")
+    if len(scores) == len(tokens):
+        return scores
+    words = tokens.joined()
+    if len(scores) == len(words):
+        return carried_over(tokens, words.strings, scores)
+    raise InputError(
+        f"{name} gave {len(scores)} scores for {len(tokens)} tokens in {len(words)} words; give one for "
+        "each, or pairs of string and score"
+    )

@@ -1,0 +1,283 @@
+"""Scores of other packages as explanations: shap, captum, lime, inseq, ferret, or any words with scores.
+
+Without an `explainer` an explanation holds the other package's own tokens and scores, as they are. With one,
+its model says what the text is in tokens, labels and probabilities, and the scores are carried over to those
+tokens by their place in the text, so that every protocol can judge them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from slalom.errors import InputError
+from slalom.explanation import Explanation
+from slalom.tokens import FloatArray, IntArray, Tokens
+
+Explainer = Any
+"""A `slalom.Explainer`, or whatever else has a `model`."""
+UNKNOWN = "The model's probabilities are not known here: only scores were handed over."
+_MARKS = ("##", "Ġ", "▁", "Ċ", "</w>")
+"""What tokenizers write into a token to say where it stands."""
+
+
+def from_words(
+    method: str,
+    strings: Sequence[str],
+    scores: Any,
+    *,
+    text: str | None = None,
+    target: str | int | None = None,
+    labels: Sequence[str] | None = None,
+    probabilities: Any = None,
+    output: float | None = None,
+    explainer: Explainer | None = None,
+) -> Explanation:
+    """An explanation by another package: its tokens or words, and a score for each."""
+    numbers = np.asarray(scores, dtype=float).ravel()
+    if len(numbers) != len(strings):
+        raise InputError(f"{method!r} has {len(strings)} tokens, but {len(numbers)} scores")
+    told = " ".join(strings) if text is None else text
+    if explainer is not None:
+        return _of_model(method, strings, numbers, told, target, explainer)
+    spans = find(told, strings)
+    kept = spans[:, 1] > spans[:, 0]
+    if not kept.any():
+        raise InputError(f"none of the tokens of {method!r} stands in the text {told[:40]!r}")
+    names, label, chances = _labels(labels, target, probabilities)
+    return Explanation(
+        tokens=own_tokens(told, spans[kept]),
+        method=method,
+        target=label,
+        labels=names,
+        probabilities=chances,
+        output=float(numbers.sum() if output is None else output),
+        scores={"attribution": numbers[kept]},
+        ranking="attribution",
+        notes=() if probabilities is not None else (UNKNOWN,),
+    )
+
+
+def from_shap(
+    found: Any, *, row: int | None = None, target: str | int | None = None, explainer: Explainer | None = None
+) -> Explanation:
+    """One text of a `shap.Explanation`; of several outputs, the one named or the largest."""
+    values, data, base = found.values, found.data, np.asarray(found.base_values, dtype=float)
+    if not isinstance(data[0], str):  # a batch of texts
+        row = _row(row, len(data))
+        values, data = values[row], data[row]
+        base = base[row] if base.ndim and base.shape[0] == len(found.data) else base
+    values = np.asarray(values, dtype=float)
+    names = [str(name) for name in found.output_names] if found.output_names is not None else None
+    if values.ndim == 1:
+        return from_words(
+            "shap",
+            [str(part) for part in data],
+            values,
+            text="".join(map(str, data)),
+            target=target,
+            output=float(np.ravel(base)[0] + values.sum()),
+            explainer=explainer,
+        )
+    outputs = np.broadcast_to(base, values.shape[1:]) + values.sum(axis=0)
+    place = _place(target, names, int(outputs.argmax()), values.shape[1])
+    return from_words(
+        "shap",
+        [str(part) for part in data],
+        values[:, place],
+        text="".join(map(str, data)),
+        target=place if names is None or explainer is not None else names[place],
+        labels=names or [str(i) for i in range(values.shape[1])],
+        probabilities=_chances(outputs),
+        output=float(outputs[place]),
+        explainer=explainer,
+    )
+
+
+def from_captum(
+    attributions: Any,
+    tokens: Sequence[str],
+    *,
+    text: str | None = None,
+    target: str | int | None = None,
+    labels: Sequence[str] | None = None,
+    explainer: Explainer | None = None,
+) -> Explanation:
+    """captum's attributions: a tensor over tokens, or over (1,) tokens and embedding, which is summed."""
+    detached = attributions.detach().cpu().numpy() if hasattr(attributions, "detach") else attributions
+    values = np.asarray(detached, dtype=float)
+    if values.ndim > 1 and values.shape[0] == 1 and values.shape[0] != len(tokens):
+        values = values[0]
+    values = values.sum(axis=-1) if values.ndim == 2 else values
+    if values.ndim != 1:
+        raise InputError(f"attributions of one text are expected; their shape is {np.shape(detached)}")
+    return from_words("captum", tokens, values, text=text, target=target, labels=labels, explainer=explainer)
+
+
+def from_lime(
+    found: Any, *, target: str | int | None = None, explainer: Explainer | None = None
+) -> Explanation:
+    """A `lime.explanation.Explanation` of a text; every occurrence of a word has the word's weight."""
+    indexed = found.domain_mapper.indexed_string
+    names = [str(name) for name in found.class_names] if found.class_names is not None else None
+    known = list(found.local_exp)
+    place = known[0] if target is None else _place(target, names, known[0], 1 + max(known))
+    if place not in found.local_exp:
+        raise InputError(f"lime explained the labels {known}, not {place}")
+    text, at = indexed.raw_string(), {}
+    for word, weight in found.local_exp[place]:
+        for start in np.ravel(indexed.string_position(word)):
+            at[int(start)] = (indexed.word(word), float(weight))
+    strings, scores = zip(*(at[start] for start in sorted(at)), strict=True)
+    chances = getattr(found, "predict_proba", None)
+    return from_words(
+        "lime",
+        strings,
+        scores,
+        text=text,
+        target=place if names is None or explainer is not None else names[place],
+        labels=names,
+        probabilities=chances,
+        explainer=explainer,
+    )
+
+
+def from_inseq(
+    found: Any, *, row: int | None = None, step: int | None = None, explainer: Explainer | None = None
+) -> Explanation:
+    """inseq's attribution of the input, summed over the generated tokens, or for one of them (`step`)."""
+    sequences = getattr(found, "sequence_attributions", [found])
+    one = sequences[_row(row, len(sequences))]
+    if one.source_attributions is not None:
+        tokens, raw = one.source, one.source_attributions
+    else:  # a decoder attributes to its own prefix
+        tokens, raw = one.target[: one.attr_pos_start], one.target_attributions[: one.attr_pos_start]
+    values = np.nan_to_num(np.asarray(raw.detach().cpu().numpy(), dtype=float))
+    values = values.sum(axis=2) if values.ndim == 3 else values
+    scores = values.sum(axis=1) if step is None else values[:, step]
+    strings = [clean(token.token) for token in tokens]
+    target = "".join(token.token for token in one.target[one.attr_pos_start :]) or None
+    return from_words("inseq", strings, scores, target=clean(target or "generated"), explainer=explainer)
+
+
+def from_ferret(
+    found: Any, *, labels: Sequence[str] | None = None, explainer: Explainer | None = None
+) -> Explanation:
+    """A `ferret` Explanation: text, tokens, scores, explainer, target. Special tokens are left out."""
+    return from_words(
+        f"ferret {found.explainer}",
+        list(found.tokens),
+        found.scores,
+        text=found.text,
+        target=found.target,
+        labels=labels,
+        explainer=explainer,
+    )
+
+
+def carried_over(tokens: Tokens, strings: Sequence[str], scores: FloatArray) -> FloatArray:
+    """(n,) scores of other units of the same text, carried over to its tokens by their characters.
+
+    A unit that covers several tokens is shared out evenly among them, several units in a token add up.
+    """
+    spans, result = find(tokens.text, strings), np.zeros(len(tokens))
+    starts, ends = tokens.spans[:, 0], tokens.spans[:, 1]
+    for (low, high), score in zip(spans.tolist(), scores.tolist(), strict=True):
+        inside = np.flatnonzero((np.minimum(ends, high) - np.maximum(starts, low)) > 0)
+        if len(inside):
+            result[inside] += score / len(inside)
+    return result
+
+
+def find(text: str, strings: Sequence[str]) -> IntArray:
+    """(N, 2) where strings stand in a text, one after the other, without marks; (0, 0): nowhere."""
+    lowered = text.lower() if len(text.lower()) == len(text) else text
+    spans, place = np.zeros((len(strings), 2), np.int64), 0
+    for number, string in enumerate(strings):
+        word = clean(string)
+        at = text.find(word, place) if word else -1
+        if at < 0 and word:
+            at = lowered.find(word.lower(), place)
+        if at >= 0:
+            place = at + len(word)
+            spans[number] = at, place
+    return spans
+
+
+def clean(string: str) -> str:
+    """A token without its tokenizer's marks and blanks."""
+    for mark in _MARKS:
+        string = string.replace(mark, "") if string != mark else string
+    return string.strip()
+
+
+def own_tokens(text: str, spans: IntArray) -> Tokens:
+    """The tokens that stand at `spans`; equal strings are one type."""
+    strings = tuple(text[low:high] for low, high in spans.tolist())
+    types = {string: i for i, string in enumerate(dict.fromkeys(strings))}
+    blank = np.array([i > 0 and spans[i, 0] > spans[i - 1, 1] for i in range(len(spans))], dtype=int)
+    pieces = tuple((types[string],) for string in strings)
+    return Tokens(text, strings, spans, pieces, np.cumsum(blank), np.zeros(len(spans), int))
+
+
+def _of_model(
+    method: str, strings: Sequence[str], scores: FloatArray, text: str, target: Any, explainer: Explainer
+) -> Explanation:
+    from slalom.models.ask import Ask
+    from slalom.models.target import choose_target, probabilities
+
+    ask = Ask(explainer.model, explainer.model.tokenize(text))
+    logits = ask.whole()
+    chosen = choose_target(explainer.model, target, logits)
+    return Explanation(
+        tokens=ask.tokens,
+        method=method,
+        target=chosen.label,
+        labels=chosen.labels,
+        probabilities=probabilities(logits[None], chosen.activation)[0],
+        output=float(chosen.score(logits[None])[0]),
+        scores={"attribution": carried_over(ask.tokens, strings, scores)},
+        ranking="attribution",
+    )
+
+
+def _labels(
+    labels: Sequence[str] | None, target: str | int | None, probabilities: Any
+) -> tuple[tuple[str, ...], str, FloatArray]:
+    """Names, the target's name, and probabilities; unknown ones are shared out evenly."""
+    if labels is None:
+        count = 1 if probabilities is None else len(probabilities)
+        only = "label" if target is None else str(target)
+        labels = [str(i) for i in range(count)] if count > 1 else [only]
+    names = tuple(str(name) for name in labels)
+    place = _place(target, names, 0, len(names)) if len(names) > 1 else 0
+    even = np.full(len(names), 1.0 / len(names))
+    return names, names[place], even if probabilities is None else np.asarray(probabilities, dtype=float)
+
+
+def _place(target: str | int | None, names: Sequence[str] | None, default: int, count: int) -> int:
+    if target is None:
+        return default
+    if isinstance(target, str):
+        if names is None or target not in names:
+            raise InputError(f"there is no label {target!r}; the labels are: {', '.join(names or ())}")
+        return list(names).index(target)
+    if not 0 <= int(target) < count:
+        raise InputError(f"there is no label number {target}; there are {count}")
+    return int(target)
+
+
+def _row(row: int | None, count: int) -> int:
+    if row is None and count != 1:
+        raise InputError(f"these are explanations of {count} texts; say which one with row=0 … {count - 1}")
+    if row is not None and not 0 <= row < count:
+        raise InputError(f"there is no text number {row}; there are {count}")
+    return row or 0
+
+
+def _chances(outputs: FloatArray) -> FloatArray | None:
+    """Outputs as probabilities, where that is what they are."""
+    fitting = (outputs >= -1e-6).all() and abs(outputs.sum() - 1) < 1e-3
+    return np.clip(outputs, 0, 1) if fitting else None
