@@ -15,8 +15,8 @@ from slalom import explainers
 from slalom.data.dataset import Document
 from slalom.errors import InputError
 from slalom.evaluate.run import evaluate
-from slalom.evaluate.table import Table
 from slalom.evaluate.specs import method
+from slalom.evaluate.table import Table
 
 WORTH = dict(zip(WORDS, (np.exp(IMPORTANCES) * VALUES).tolist(), strict=True))
 

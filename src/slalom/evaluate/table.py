@@ -156,7 +156,7 @@ def report(table: Table, command: str | None = None) -> str:
         "Wall clock of an explanation, on average, and the part of it spent in the model.",
         _grid(["method", "seconds", "in the model"], rows),
         "## Run",
-        f"Run time: {_duration(results.wall)}." + (f" Command:\n\n```sh\n{command}\n```" if command else ""),
+        f"Run time: {duration(results.wall)}." + (f" Command:\n\n```sh\n{command}\n```" if command else ""),
         "\n".join(settings),
     ]
     return "\n\n".join(parts) + "\n"
@@ -242,7 +242,8 @@ def _sentence(text: str) -> str:
     return text if text.endswith(("?", "!", ".")) else f"{text}."
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds in words: 3 h 5 min, 2 min 10 s, 4.0 s."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return (

@@ -1,7 +1,8 @@
 """The commands that the command line has from here."""
 
 from slalom_lab.cli.bench import bench
+from slalom_lab.cli.league import league
 from slalom_lab.cli.reproduce import reproduce
 from slalom_lab.cli.train import train
 
-__all__ = ["bench", "reproduce", "train"]
+__all__ = ["bench", "league", "reproduce", "train"]

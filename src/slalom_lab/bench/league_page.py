@@ -1,0 +1,145 @@
+"""The page of the league table: Markdown and figures from league.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from slalom.evaluate.table import figure as number_text
+from slalom.files import write_text
+from slalom_lab.bench.league import DOCUMENTS, PROTOCOLS
+
+FIRST = "all_scales r2"
+_MARKS = "osD^vP*X"
+
+
+def write_page(found: Mapping[str, Any], page: Path, *, command: str) -> list[Path]:
+    """Write the page, and the figures beside it in `images`; the paths of the files."""
+    cells = [cell for cell in found["cells"] if cell.get("rows")]
+    images = [_curves(cell, page.parent / "images") for cell in cells]
+    write_text(page, _markdown(found["cells"], images, page.parent, command))
+    return [page, *images]
+
+
+def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder: Path, command: str) -> str:
+    run = [cell for cell in cells if cell.get("rows")]
+    hours = sum(cell["hours"] for cell in run)
+    parts = [
+        "# The league table",
+        f"Every method on {len(run)} cells (a model on a data set), {sum(c['documents'] for c in run)} "
+        f"documents in all, {hours:.1f} hours. Made, and continued, by",
+        f"```sh\n{command}\n```",
+        "Numbers are means ± standard errors over documents; bold is best or tied ([how](evaluation.md)). "
+        "Tokens are what an explanation read on average, a backward pass counted like 1.2 forward passes. "
+        "Protocols: "
+        + ", ".join(f"`{name}`" for name in PROTOCOLS)
+        + ". `league.json` beside the runs holds every number. A method of someone else takes a row with "
+        "`slalom league --methods module:function` or a file of scores.",
+        "## What it says",
+        "\n".join(f"{i}. {said}" for i, said in enumerate(sentences(run), 1)),
+    ]
+    pictures = iter(images)
+    for cell in cells:
+        parts.append(f"## {cell['title']}")
+        if not cell.get("rows"):
+            parts.append(f"Not run: {cell['not_run']}")
+            continue
+        few = "" if cell["documents"] >= DOCUMENTS else f" Fewer than {DOCUMENTS}: it decides nothing yet."
+        parts.append(
+            f"`{cell['name']}`: {cell['documents']} documents of {cell['tokens']:.0f} tokens on average "
+            f"(cut to {cell['cut']}), {cell['hours']:.2f} hours.{few}"
+        )
+        parts += [_table(cell), f"![quality against cost]({next(pictures).relative_to(folder).as_posix()})"]
+    return "\n\n".join(parts) + "\n"
+
+
+def sentences(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a reader can check in the tables: for each cell who leads, at what cost, and what is cheaper."""
+    said = []
+    for cell in cells:
+        for number in (FIRST, "deletion aopc"):
+            best = _best(cell, number)
+            if best is not None:
+                said.append(f"{cell['title']}: {best}")
+    return said
+
+
+def _best(cell: Mapping[str, Any], number: str) -> str | None:
+    rows = [row for row in cell["rows"] if number in row["numbers"]]
+    if len(rows) < 2:
+        return None
+    sign = 1.0 if cell["good"][number] == "high" else -1.0
+    leader = max(rows, key=lambda row: sign * row["numbers"][number]["mean"])
+    tied = [row for row in rows if row["numbers"][number]["tied"]]
+    value = _cell(leader["numbers"][number] | {"tied": False})
+    told = f"{number} is best for `{leader['method']}` ({value}, {leader['tokens']:,.0f} tokens)"
+    if not tied:
+        return f"{told}, but {cell['documents']} documents do not tell the methods apart."
+    others = [row for row in tied if row is not leader]
+    if not others:
+        return f"{told}, and nobody is tied with it."
+    cheapest = min(others, key=lambda row: row["tokens"])
+    cost = f"the cheapest `{cheapest['method']}` ({cheapest['tokens']:,.0f} tokens)"
+    return f"{told}; tied with it: {len(others)}, {cost}."
+
+
+def _table(cell: Mapping[str, Any]) -> str:
+    numbers = list(cell["good"])
+    arrows = {name: "↑" if cell["good"][name] == "high" else "↓" for name in numbers}
+    heads = ["method", *(f"{name} {arrows[name]}" for name in numbers), "tokens", "backward", "seconds"]
+    rows = [
+        [
+            f"`{row['method']}`",
+            *(_cell(row["numbers"].get(name)) for name in numbers),
+            f"{row['tokens']:,.0f}",
+            f"{row['backwards']:,.0f}",
+            f"{row['seconds']:.2f}",
+        ]
+        for row in cell["rows"]
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [heads, ["---"] * len(heads), *rows])
+
+
+def _cell(number: Mapping[str, Any] | None) -> str:
+    if number is None:
+        return "–"
+    error = f" ± {number_text(number['stderr'])}" if number["stderr"] is not None else ""
+    text = number_text(number["mean"]) + error
+    return f"**{text}**" if number["tied"] else text
+
+
+def _curves(cell: Mapping[str, Any], folder: Path) -> Path:
+    """Quality against tokens read: a curve for each family of methods, a point for each budget."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    numbers = [name for name in (FIRST, "deletion aopc", "lds spearman") if name in cell["good"]]
+    drawn = Figure(figsize=(2.0 + 3.6 * len(numbers), 3.6), layout="constrained")
+    axes = drawn.subplots(1, len(numbers), squeeze=False)[0]
+    families = list(dict.fromkeys(row["family"] for row in cell["rows"]))
+    for axis, number in zip(axes, numbers, strict=True):
+        for place, name in enumerate(families):
+            rows = [r for r in cell["rows"] if r["family"] == name and number in r["numbers"]]
+            rows.sort(key=lambda row: row["tokens"])
+            axis.errorbar(
+                [row["tokens"] for row in rows],
+                [row["numbers"][number]["mean"] for row in rows],
+                yerr=[row["numbers"][number]["stderr"] or 0.0 for row in rows],
+                marker=_MARKS[place % len(_MARKS)],
+                linewidth=2.0 if name.startswith("slalom") else 1.0,
+                markersize=4,
+                label=name,
+                color=f"C{place % 10}",
+            )
+        axis.set_xscale("symlog", linthresh=100)
+        axis.set_title(number, fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+    drawn.supxlabel("tokens read", fontsize=9)
+    handles, labels = axes[0].get_legend_handles_labels()
+    drawn.legend(handles, labels, loc="outside right upper", fontsize=7, frameon=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"league-{cell['name']}.svg"
+    with matplotlib.rc_context({"svg.hashsalt": "slalom"}):
+        drawn.savefig(path, metadata={"Date": None})
+    return path

@@ -1,0 +1,144 @@
+"""`slalom league`: the league table of explanation methods."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from slalom.cli import arguments
+from slalom.cli import options as o
+from slalom.cli.run import guarded, say, still_libraries, watched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from slalom import Explainer
+    from slalom_lab.bench.league import Cell
+
+CELLS = "What is run"
+
+Out = Annotated[Path, o.option(o.OUTPUT, "--out", metavar="DIR", help="Where results lie and runs continue.")]
+Page = Annotated[
+    Path | None, o.option(o.OUTPUT, "--page", metavar="FILE", help="Write the page and its figures here.")
+]
+Cells = Annotated[
+    str | None, o.option(CELLS, "--cells", metavar="A,B,…", help="Only these cells; by default all.")
+]
+Models = Annotated[
+    list[str] | None,
+    o.option(CELLS, "--model", "-m", metavar="NAME=DIR", help="The model of a cell, e.g. encoder=./encoder."),
+]
+Methods = Annotated[
+    str | None,
+    o.option(
+        CELLS, "--methods", metavar="A,B,…", help="Further methods: names, module:function, files of scores."
+    ),
+]
+Limit = Annotated[
+    int | None, o.option(CELLS, "--limit", "-n", min=1, help="Documents of a cell; 100 by default.")
+]
+
+
+def league(
+    out: Out,
+    page: Page = None,
+    cells: Cells = None,
+    model: Models = None,
+    methods: Methods = None,
+    limit: Limit = None,
+    data_dir: o.DataDir = None,
+    seed: o.Seed = 0,
+    quiet: o.Quiet = False,
+) -> None:
+    """Run every method on every model and data set of the league, or continue; write table and page.
+
+    It takes hours; interrupted or killed, the same command goes on. Cells whose model or data set is not
+    there are said to be missing.
+
+    Examples:
+
+        slalom league --out league -m encoder=./encoder -m gpt2=./gpt2 --page docs/league.md
+
+        slalom league --out league --cells bundled-sst2 --methods my_package:my_method
+    """
+    with guarded(quiet):
+        still_libraries()
+        from slalom.errors import InputError
+        from slalom_lab.bench.league import CELLS as KNOWN
+        from slalom_lab.bench.league import league as run
+
+        wanted = arguments.names(cells)
+        unknown = [name for name in wanted or () if name not in {cell.name for cell in KNOWN}]
+        if unknown:
+            have = ", ".join(cell.name for cell in KNOWN)
+            raise InputError(f"there is no cell {unknown[0]!r}; the cells are: {have}")
+        chosen = [cell for cell in KNOWN if wanted is None or cell.name in wanted]
+        pairs = [entry.partition("=") for entry in model or ()]
+        if any(not name or not folder for name, _, folder in pairs):
+            raise InputError("--model takes NAME=DIR, as encoder=./encoder")
+        found = run(
+            out,
+            chosen,
+            models={name: folder for name, _, folder in pairs},
+            methods=arguments.names(methods) or (),
+            limit=limit,
+            seed=seed,
+            data_dir=data_dir,
+            open_model=_opened,
+            progress=None if quiet else _told,
+        )
+        _deliver(found, out, page, quiet)
+
+
+def _opened(cell: Cell, models: Mapping[str, str]) -> Explainer:
+    from slalom_lab.bench.league import opened
+
+    if cell.model != "smollm2":
+        return opened(cell, models)
+    from slalom import Explainer
+    from slalom_lab.experiments._shared.smollm import prompted
+
+    return Explainer(prompted(), labels=["negative", "positive"])
+
+
+def _told(cell: str) -> Callable[[int, int, str], None] | None:
+    """A line for every tenth of a cell, with the time left."""
+    import time
+
+    from slalom.evaluate.table import duration
+
+    console = watched(False)
+    if console is None:
+        return None
+    start, told = time.monotonic(), [-1, 0]
+
+    def report(done: int, total: int, what: str) -> None:
+        if told[0] < 0:
+            told[1] = done
+        tenth = 10 * done // max(total, 1)
+        if tenth > told[0]:
+            told[0] = tenth
+            spent, steps = time.monotonic() - start, done - told[1]
+            left = f", about {duration(spent / steps * (total - done))} left" if steps else ""
+            say(f"{cell}: {done} of {total} explanations{left}")
+
+    return report
+
+
+def _deliver(found: dict[str, Any], out: Path, page: Path | None, quiet: bool) -> None:
+    from slalom_lab.bench.league_page import sentences, write_page
+
+    run = [cell for cell in found["cells"] if cell.get("rows")]
+    for said in sentences(run):
+        typer.echo(said)
+    for cell in found["cells"]:
+        if not cell.get("rows"):
+            typer.echo(f"{cell['title']}: not run: {cell['not_run']}")
+    if page is not None:
+        write_page(found, page, command=f"slalom {shlex.join(sys.argv[1:])}")
+    if not quiet:
+        say(f"wrote {out / 'league.json'}" + (f" and {page}" if page else ""))
