@@ -35,8 +35,9 @@ def chances(explainer: slalom.Explainer):
 
 
 def test_shap_over_texts(explainer: slalom.Explainer):
-    import shap
+    import shap as package
 
+    shap: Any = package
     masker = shap.maskers.Text(r"\W+")
     made = shap.Explainer(chances(explainer), masker, output_names=["negative", "positive"])
     found = made([TEXT, "dull and slow"], max_evals=60)
@@ -81,7 +82,7 @@ def test_captum_itself_attributes_to_an_embedding(explainer: slalom.Explainer):
     ids = model.tokenizer("a great film", return_tensors="pt")["input_ids"]
     layer = model.module.get_input_embeddings()
     method = LayerGradientXActivation(lambda given: model.module(given).logits, layer)
-    found = method.attribute(ids, target=1)
+    found: Any = method.attribute(ids, target=1)
     tokens = model.tokenizer.convert_ids_to_tokens(ids[0].tolist())
     told = Explanation.from_captum(found, tokens, text="a great film", explainer=explainer, target=1)
     np.testing.assert_allclose(told.score(), found.sum(-1)[0, 1:-1].detach().numpy(), rtol=1e-6)
@@ -92,7 +93,7 @@ def test_lime_over_words(explainer: slalom.Explainer):
 
     for bow in (True, False):
         lime = LimeTextExplainer(class_names=["negative", "positive"], bow=bow, random_state=0)
-        found = lime.explain_instance(TEXT, chances(explainer), num_samples=60, num_features=20)
+        found: Any = lime.explain_instance(TEXT, chances(explainer), num_samples=60, num_features=20)
         told = Explanation.from_lime(found)
         assert told.target == "positive"
         weights = dict(found.as_list())

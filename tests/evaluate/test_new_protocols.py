@@ -192,7 +192,7 @@ def test_a_masked_copy_is_the_text_with_masks_in_it(masked_case: Case):
     model, tokenizer = tiny("bert")
     case, n = masked_case, len(masked_case.explanation)
     order = np.argsort(-case.explanation.score(), kind="stable")
-    ids = tokenizer(case.document.text, return_tensors="pt")["input_ids"]
+    ids = tokenizer(str(case.document.text), return_tensors="pt")["input_ids"]
     losses = []
     for kept in range(5, n, 5):
         masked = ids.clone()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from slalom.evaluate.figures import draw
+from slalom.evaluate.page import render
 from slalom.evaluate.report import comparisons, document, write_report
 from slalom.evaluate.results import Finished, Measurement, Point, Results, Spent
 from slalom.evaluate.table import Table, figure, markdown, missing, report
@@ -219,10 +220,24 @@ def test_figures_as_png_and_svg(table: Table, tmp_path: Path):
     assert (tmp_path / "comparisons.parquet").exists()
 
 
+def test_the_page_begins_with_the_answer_and_holds_its_figures(table: Table, tmp_path: Path):
+    write_report(table, tmp_path)
+    page = (tmp_path / "report.html").read_text()
+    assert page.index(verdict(table)) < page.index("<table>") < page.index("data:image/png;base64,")
+    assert '<td class="best">0.850 ±0.015</td>' in page
+    assert "reviews | test" in page
+    assert "http" not in page.replace("http-equiv", "")
+    hostile = dict(SETTINGS, methods={"<script>alert(1)</script>": {}}, data="<b>x</b>")
+    told = render(Table(Results(hostile, table.results.finished)))
+    assert "<script" not in told
+    assert "<b>" not in told
+
+
 def test_without_results_there_is_a_table_still(tmp_path: Path):
     rows = (Measurement("d0", "slalom", None, None, None, None, "failed", "no"),)
     table = Table(Results(SETTINGS, (Finished("d0", rows, (), ()),)))
-    assert [path.name for path in write_report(table, tmp_path)] == ["table.md", "comparisons.parquet"]
+    names = [path.name for path in write_report(table, tmp_path)]
+    assert names == ["table.md", "comparisons.parquet", "report.html"]
     assert "| failed | explaining | 1 (`slalom`) | no |" in (tmp_path / "table.md").read_text()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def kept_lowest(order: IntArray, step: int) -> BoolArray:
     return np.argsort(order) >= n - np.arange(step, n, step)[:, None]
 
 
-def _tokenizer(ask: Ask) -> object:
+def _tokenizer(ask: Ask) -> Any:
     tokenizer = getattr(ask.model, "tokenizer", None)
     if tokenizer is None or not isinstance(ask.tokens.frame, Frame):
         raise NotApplicable(NO_TOKENIZER)

@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 from slalom.evaluate.figures import draw
+from slalom.evaluate.page import render
 from slalom.evaluate.results import write_parquet
 from slalom.evaluate.store import TABLE
 from slalom.evaluate.table import Table, missing, report
 from slalom.evaluate.verdict import verdict
 from slalom.files import plain, write_text
 
-COMPARISONS = "comparisons.parquet"
+COMPARISONS, PAGE = "comparisons.parquet", "report.html"
 
 
 def write_report(
     table: Table, out: str | os.PathLike[str], *, command: str | None = None, figures: bool = True
 ) -> list[Path]:
-    """Write table.md, comparisons.parquet and the figures into a directory; the paths of the files.
+    """Write table.md, report.html, comparisons.parquet and the figures; the paths of the files.
 
     command: the command line that made the results, to stand in the report.
     """
@@ -31,7 +32,9 @@ def write_report(
     columns |= {"method_backwards": float}
     write_parquet(folder / COMPARISONS, columns, comparisons(table))
     write_text(folder / TABLE, report(table, command))
-    return [folder / TABLE, folder / COMPARISONS, *(draw(table, folder) if figures else [])]
+    drawn = draw(table, folder) if figures else []
+    write_text(folder / PAGE, render(table, [path for path in drawn if path.suffix == ".png"]))
+    return [folder / TABLE, folder / COMPARISONS, folder / PAGE, *drawn]
 
 
 def comparisons(table: Table) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ def open_outside(name: str) -> Callable[..., Explanation]:
 def _from_function(name: str) -> Callable[..., Explanation]:
     module, _, attribute = name.partition(":")
     try:
-        function = getattr(importlib.import_module(module), attribute)
+        function: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"cannot find the function {name!r} (MODULE:FUNCTION): {error}") from error
     if not callable(function):
@@ -90,7 +90,7 @@ def _from_file(name: str) -> Callable[..., Explanation]:
     def explain(ask: Ask, target: Target, *, budget: Budget = "auto", seed: Seed = 0) -> Explanation:
         """Looks the text up in the file; asks nothing but what the model says of the text."""
         row = _row(_rows(name), ask.tokens.text, name)
-        tokens, scores = row.get("tokens"), row.get("scores")
+        tokens, scores = row.get("tokens"), list(row["scores"])
         told = scores if tokens is None else list(zip(tokens, scores, strict=False))
         if tokens is not None and len(tokens) != len(scores):
             raise InputError(f"{name}: {len(tokens)} tokens, but {len(scores)} scores")

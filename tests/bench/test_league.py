@@ -1,0 +1,80 @@
+"""The league table: it continues, takes further methods, says what is missing, and writes its page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from planted_cases import WORDS, explainer
+from slalom.cli import app
+from slalom.errors import SlalomError
+from slalom_lab.bench import league as module
+from slalom_lab.bench.league import Cell, family, league
+from slalom_lab.bench.league_page import sentences, write_page
+
+
+@pytest.fixture
+def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
+    rng = np.random.default_rng(0)
+    rows = [{"text": " ".join(rng.permutation(WORDS)[:9]), "label": 1, "split": "test"} for _ in range(7)]
+    (tmp_path / "texts.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    monkeypatch.setattr(module, "METHODS", ("occlusion", "lime:budget=30", "lime:budget=60", "random"))
+    monkeypatch.setattr(module, "PROTOCOLS", ("all_scales:copies=40", "deletion"))
+    monkeypatch.chdir(tmp_path)
+    return [Cell("planted", "a planted model", "planted", "texts.jsonl"), Cell("gone", "no model", "x", "y")]
+
+
+def opened(cell: Cell, _: Any) -> Any:
+    if cell.model != "planted":
+        raise SlalomError(f"no model {cell.model}")
+    return explainer()
+
+
+def test_it_runs_continues_and_takes_another_row(cells: list[Cell], tmp_path: Path):
+    steps: list[int] = []
+
+    def watch(_: str):
+        return lambda done, total, what: steps.append(done)
+
+    found = league("out", cells, limit=6, open_model=opened, progress=watch)
+    first, gone = found["cells"]
+    assert first["documents"] == 6
+    assert [row["method"] for row in first["rows"]] == list(module.METHODS)
+    assert gone["not_run"] == "no model x"
+    lines = (tmp_path / "out/planted/usual/documents.jsonl").read_bytes()
+    again = league("out", cells[:1], limit=6, methods=["linear:budget=40"], open_model=opened)
+    assert (tmp_path / "out/planted/usual/documents.jsonl").read_bytes() == lines, "nothing is run twice"
+    rows = {row["method"]: row for row in again["cells"][0]["rows"]}
+    assert list(rows) == [*module.METHODS, "linear:budget=40"]
+    assert rows["random"]["numbers"].keys() == rows["linear:budget=40"]["numbers"].keys()
+    assert rows["lime:budget=60"]["tokens"] > rows["lime:budget=30"]["tokens"]
+    assert [cell["name"] for cell in again["cells"]] == ["planted", "gone"], "what was there stays"
+    paths = write_page(again, tmp_path / "docs" / "league.md", command="slalom league --out out")
+    page = paths[0].read_text()
+    assert "slalom league --out out" in page
+    assert "Not run: no model x" in page
+    assert "| `linear:budget=40` |" in page
+    assert "Fewer than 100" in page
+    assert sentences(again["cells"][:1])[0] in page
+    assert "<svg" in paths[1].read_text()
+
+
+def test_a_family_is_a_method_without_its_budget():
+    assert family("lime:budget=300") == family("lime") == "lime"
+    assert family("slalom:effort=fast") == "slalom"
+    assert family("slalom:gradients=false:effort=fast") == "slalom:gradients=false"
+    assert family("theirs:function") == "theirs:function"
+
+
+def test_the_command_knows_its_cells(tmp_path: Path):
+    told = CliRunner().invoke(app, ["league", "--out", str(tmp_path / "o"), "--cells", "nowhere"])
+    assert told.exit_code == 1
+    assert "there is no cell 'nowhere'" in told.stderr
+    told = CliRunner().invoke(app, ["league", "--out", str(tmp_path / "o"), "--cells", "gpt2-imdb"])
+    assert told.exit_code == 0, told.stderr
+    assert "not run: no model was given for this cell: --model gpt2=DIR" in told.stdout
