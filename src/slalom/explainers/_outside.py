@@ -45,11 +45,12 @@ def open_outside(name: str) -> Callable[..., Explanation]:
 def _from_function(name: str) -> Callable[..., Explanation]:
     module, _, attribute = name.partition(":")
     try:
-        function: Any = getattr(importlib.import_module(module), attribute)
+        found: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"cannot find the function {name!r} (MODULE:FUNCTION): {error}") from error
-    if not callable(function):
+    if not callable(found):
         raise InputError(f"{name!r} is no function")
+    function: Callable[..., Any] = found
     if "ask" in inspect.signature(function).parameters:
         return function
 
