@@ -25,6 +25,7 @@ from all_scales import all_scales, documents, opened, removed
 from design_study import changed
 from slalom import designs
 from slalom.evaluate.statistics import best_or_tied
+from slalom.explainers.gam import _lasso
 from slalom.fit import exact, heads, linear
 from slalom.models.ask import Ask
 from slalom.models.target import Target, choose_target
@@ -81,7 +82,7 @@ def fitted(name: str, ask: Ask, queries: Perturbations, answers: FloatArray, slo
         line = linear.fit(queries.counts(), y).surrogate
         return Fitted(lambda keep: line.predict(keep.astype(float))[:, 0], line.weights[:, 0])
     if name == "GAM":
-        gam = linear.fit(placed(ask, queries), y).surrogate
+        gam, _ = _lasso(placed(ask, queries), answers, n * ask.tokens.n_types, 0.01, lambda: None)
         own = ask.tokens.inverse * n + np.arange(n)
         return Fitted(lambda keep: gam.predict(placed(ask, from_keep(keep)))[:, 0], gam.weights[own, 0])
     if name == "SLALOM":
