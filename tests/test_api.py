@@ -98,7 +98,7 @@ def test_target_by_name_and_index(explainer: Explainer, target: Any):
 @pytest.mark.parametrize("target", ["neutral", 2, True, 0.5, ["positive"], np.array([1, 2])])
 def test_wrong_targets(explainer: Explainer, target: Any):
     missing = r"no label .* choose one of: negative, positive"
-    with pytest.raises(InputError, match=f"{missing}|target must be a whole number, text or None"):
+    with pytest.raises(InputError, match=f"{missing}|target must be a whole number, text, a pair or None"):
         by_leaving_out(explainer, target=target)
 
 

@@ -116,7 +116,7 @@ def test_what_a_function_must_be_is_said():
     explainer = Explainer(*tiny("bert"))
     with pytest.raises(InputError, match=r"a score for each of the . tokens; it gave an array of shape"):
         explainer(TEXT, method=lambda ask, target: np.zeros(2))
-    with pytest.raises(InputError, match=r"must take \(ask, target, …\)"):
+    with pytest.raises(InputError, match=r"method must be a function of \(ask, target, …\); got <function"):
         explainer(TEXT, method=lambda ask: np.zeros(4))
     with pytest.raises(InputError, match="method must be text or a function"):
         explainer(TEXT, method=3)  # type: ignore[arg-type]

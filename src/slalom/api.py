@@ -22,8 +22,8 @@ from slalom.models.shared_batches import together as side_by_side
 from slalom.models.target import probabilities
 from slalom.models.text.texts import check_text
 from slalom.models.torch.engines import EngineName
-from slalom.order import Granularity, Long, Order, Side, explain_one, some
 from slalom.progress import Finished, Progress, following
+from slalom.request import Granularity, Long, Request, Side, explain_one, some
 from slalom.units import Units
 
 Target = str | int | tuple[str | int, str | int] | None
@@ -148,7 +148,7 @@ class Explainer:
         texts, targets = several(text), several(target)
         with following(progress, 1 if texts is None else len(texts)) as (report, finished):
             first = None if texts is not None and targets is not None else target
-            order = Order(
+            request = Request(
                 first,  # type: ignore[arg-type]
                 method,
                 budget,
@@ -163,11 +163,11 @@ class Explainer:
                 long,
             )
             if texts is None:
-                return explain_one(self.model, text, order)  # type: ignore[arg-type]
-            orders = _orders(order, targets, len(texts))
+                return explain_one(self.model, text, request)  # type: ignore[arg-type]
+            requests = _requests(request, targets, len(texts))
             if each is not None:
-                orders = [replace(one, units=own) for one, own in zip(orders, each, strict=True)]  # type: ignore[arg-type]
-            return _explain_all(self.model, _each(texts, explain), orders, finished)
+                requests = [replace(one, units=own) for one, own in zip(requests, each, strict=True)]  # type: ignore[arg-type]
+            return _explain_all(self.model, _each(texts, explain), requests, finished)
 
 
 @overload
@@ -254,26 +254,28 @@ def _joined(given: Any, units: Any) -> tuple[Any, Any]:
     return " ".join(entries), spans
 
 
-def _orders(order: Order, targets: list[Target] | None, count: int) -> list[Order]:
+def _requests(request: Request, targets: list[Target] | None, count: int) -> list[Request]:
     """The same for every text, but for its target."""
     if targets is None:
-        return [order] * count
+        return [request] * count
     if len(targets) != count:
         raise InputError(
             f"there are {count} texts, but {len(targets)} targets; give one for each, or one for all"
         )
-    return [replace(order, target=target) for target in targets]
+    return [replace(request, target=target) for target in targets]
 
 
-def _explain_all(model: Model, texts: list[Text], orders: list[Order], finished: Finished) -> Explanations:
-    def one(model: Model, text: Text, order: Order) -> Explanation:
-        explanation = explain_one(model, text, order)
+def _explain_all(
+    model: Model, texts: list[Text], requests: list[Request], finished: Finished
+) -> Explanations:
+    def one(model: Model, text: Text, request: Request) -> Explanation:
+        explanation = explain_one(model, text, request)
         finished()
         return explanation
 
-    if not orders or not together(orders[0].method):
-        return Explanations(one(model, text, order) for text, order in zip(texts, orders, strict=True))
-    jobs = [partial(one, text=text, order=order) for text, order in zip(texts, orders, strict=True)]
+    if not requests or not together(requests[0].method):
+        return Explanations(one(model, text, request) for text, request in zip(texts, requests, strict=True))
+    jobs = [partial(one, text=text, request=request) for text, request in zip(texts, requests, strict=True)]
     return Explanations(_side_by_side(model, jobs))
 
 

@@ -92,7 +92,7 @@ class Allowed:
 
 
 _REFUSED = object()
-_WORDS = {str: "text", Callable: "a function", object: "anything"}
+_WORDS = {str: "text", Callable: "a function", object: "anything", tuple: "a pair"}
 
 
 def check(name: str, given: Any, annotation: Any) -> Any:

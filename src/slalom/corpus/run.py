@@ -283,12 +283,12 @@ def _check_whole(**given: int | None) -> None:
 
 def _check_call(call: Mapping[str, Any]) -> None:
     """Refuse wrong settings before a model is loaded."""
-    from slalom.order import Order
+    from slalom.request import Request
 
     named = ("target", "method", "budget", "seed", "granularity")
     more = {"units": call["units"], "long": call["long"]}
     options = {key: value for key, value in call.items() if key not in (*named, *more)}
-    Order(
+    Request(
         *(call[name] for name in named),
         every_class=False,
         side="both",

@@ -22,7 +22,7 @@ from slalom.evaluate.store import Store
 from slalom.label_counts import label_counts
 from slalom.models.target import choose_target
 from slalom.models.two_labels import two_labels
-from slalom.order import Order
+from slalom.request import Request
 from slalom.units import Units
 
 Progress = Callable[[int, int, str], None]
@@ -157,4 +157,4 @@ def _orderly(variant: Variant, call: Mapping[str, Any]) -> None:
     given = {"granularity": "positions", **call, **variant.call}
     general = (given.pop(name) for name in ("target", "budget", "seed", "granularity", "units"))
     target, budget, seed, granularity, units = general
-    Order(target, variant.method, budget, seed, granularity, False, "both", None, given, units)
+    Request(target, variant.method, budget, seed, granularity, False, "both", None, given, units)

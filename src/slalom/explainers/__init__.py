@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from slalom.checks import Allowed, declared
+from slalom.checks import Allowed, declared, shown
 from slalom.errors import InputError
 from slalom.registry import Registry
 
@@ -136,9 +136,9 @@ def _own(function: Callable[..., Any]) -> ExplainFunction:
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError) as error:
-        raise InputError(f"the method {method_name(function)!r} has no signature that can be read") from error
+        raise InputError(f"method must be a function of (ask, target, …); got {shown(function)}") from error
     if len(parameters) < 2:
-        raise InputError(f"the method {method_name(function)!r} must take (ask, target, …)")
+        raise InputError(f"method must be a function of (ask, target, …); got {shown(function)}")
 
     @wraps(function)
     def explain(ask: Ask, target: Target, **call: Any) -> Explanation:

@@ -43,7 +43,7 @@ _MANY_UNKNOWN = 0.2
 
 
 @dataclass(frozen=True)
-class Order:
+class Request:
     """What a caller asked for, checked."""
 
     target: str | int | tuple[str | int, str | int] | None
@@ -60,7 +60,7 @@ class Order:
     long: Long = "cut"
 
     def __post_init__(self) -> None:
-        for name, allowed in declared(Order).items():
+        for name, allowed in declared(Request).items():
             word = "explain" if name == "side" else name
             object.__setattr__(self, name, allowed.check(word, getattr(self, name)))
         units = check_units(self.units)
@@ -79,21 +79,25 @@ class Order:
         return {"budget": self.budget, "seed": self.seed, **kind, **self.options}
 
 
-def explain_one(model: Model, text: Text, order: Order) -> Explanation:
+def explain_one(model: Model, text: Text, request: Request) -> Explanation:
     """One text, one explanation: whole or in windows, in one go or coarse to fine."""
     clock = getattr(model, "clock", time.perf_counter)
     start = clock()
-    check_text(text, order.side)
-    tokens = _tokens(model, text, order)
-    model, target = two_labels(model, order.target)
-    order = replace(order, target=target)
+    check_text(text, request.side)
+    tokens = _tokens(model, text, request)
+    model, target = two_labels(model, request.target)
+    request = replace(request, target=target)
     parts = split(tokens)
-    windows = _refined(model, parts, order) if order.refine else _run(model, _grouped(parts, order), order)[0]
+    windows = (
+        _refined(model, parts, request)
+        if request.refine
+        else _run(model, _grouped(parts, request), request)[0]
+    )
     explanation = combined(tokens, windows, weights(parts))
     # The classes share their queries, so each of them cost what all of them cost together.
     seconds = clock() - start
     chosen, *rest = [
-        _completed(one, model, order, seconds) for one in (explanation, *explanation.classes.values())
+        _completed(one, model, request, seconds) for one in (explanation, *explanation.classes.values())
     ]
     said = (_unknown_note(tokens), _cut_note(tokens, isinstance(text, tuple)), long_note(chosen))
     own = getattr(model, "notes", lambda _: ())(tokens)
@@ -101,40 +105,40 @@ def explain_one(model: Model, text: Text, order: Order) -> Explanation:
     return replace(chosen, notes=notes, classes={other.target: other for other in rest})
 
 
-def _tokens(model: Model, text: Text, order: Order) -> Tokens:
+def _tokens(model: Model, text: Text, request: Request) -> Tokens:
     """The tokens that are asked about: those the model reads, or those of all windows."""
-    if order.long == "windows" and isinstance(text, str):
+    if request.long == "windows" and isinstance(text, str):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SlalomWarning)
-            tokens = model.tokenize(text, order.side)
+            tokens = model.tokenize(text, request.side)
         if tokens.cut is not None:
-            tokens = Windowed(model, order.units).tokenize(text)
+            tokens = Windowed(model, request.units).tokenize(text)
     else:
-        tokens = model.tokenize(text, order.side)
-    if order.long == "windows" and tokens.cut is not None:
+        tokens = model.tokenize(text, request.side)
+    if request.long == "windows" and tokens.cut is not None:
         raise InputError("a pair of texts is not read in windows; use long='cut', or shorten it")
-    return some(tokens.joined() if order.granularity == "words" else tokens)
+    return some(tokens.joined() if request.granularity == "words" else tokens)
 
 
-def _grouped(parts: list[Tokens], order: Order) -> list[Tokens]:
-    return [grouped(part, order.units) for part in parts] if whole_units(order.units) else parts
+def _grouped(parts: list[Tokens], request: Request) -> list[Tokens]:
+    return [grouped(part, request.units) for part in parts] if whole_units(request.units) else parts
 
 
 def _run(
-    model: Model, parts: list[Tokens], order: Order, label: str | None = None
+    model: Model, parts: list[Tokens], request: Request, label: str | None = None
 ) -> tuple[list[Explanation], str]:
     """The explanation of each window, and the label that is explained; a budget is shared out evenly."""
     asks: list[Ask] = []
     for part in parts:
-        asks.append(Ask(model, part, _counting(order.progress, list(asks))))
+        asks.append(Ask(model, part, _counting(request.progress, list(asks))))
     logits = weights(parts) @ np.array([ask.whole() for ask in asks])
-    wanted: Any = order.target if label is None else label
+    wanted: Any = request.target if label is None else label
     target = choose_target(model, wanted, logits)
-    call = order.method_options
-    if order.budget != "auto":
-        call["budget"] = max(order.budget // len(parts), 1)
-    others = [index for index in range(len(model.labels)) if order.every_class and index != target.index]
-    return [_one(ask, target, others, order.method, call) for ask in asks], target.label
+    call = request.method_options
+    if request.budget != "auto":
+        call["budget"] = max(request.budget // len(parts), 1)
+    others = [index for index in range(len(model.labels)) if request.every_class and index != target.index]
+    return [_one(ask, target, others, request.method, call) for ask in asks], target.label
 
 
 def _one(
@@ -161,17 +165,17 @@ def _counting(progress: Progress | None, before: list[Ask]) -> Progress | None:
     return lambda queries: progress(queries + sum(ask.cost.queries for ask in before))
 
 
-def _refined(model: Model, parts: list[Tokens], order: Order) -> list[Explanation]:
+def _refined(model: Model, parts: list[Tokens], request: Request) -> list[Explanation]:
     """Sentences first, then the words of those that matter, with what is left of the budget."""
-    units = order.units if whole_units(order.units) else "sentences"
+    units = request.units if whole_units(request.units) else "sentences"
     numbers = [in_order(part, unit_numbers(part, units)) for part in parts]
     groups = [part.grouped(each) for part, each in zip(parts, numbers, strict=True)]
-    first, rest = order, order
-    if order.budget != "auto":
-        first = replace(order, budget=max(order.budget // 3, 1))
-        rest = replace(order, budget=max(order.budget - order.budget // 3, 1))
-    elif "effort" in options(order.method) and "effort" not in order.options:
-        first = replace(order, options={**order.options, "effort": "fast"})
+    first, rest = request, request
+    if request.budget != "auto":
+        first = replace(request, budget=max(request.budget // 3, 1))
+        rest = replace(request, budget=max(request.budget - request.budget // 3, 1))
+    elif "effort" in options(request.method) and "effort" not in request.options:
+        first = replace(request, options={**request.options, "effort": "fast"})
     coarse, label = _run(model, groups, first)
     chosen = that_matter(coarse, weights(parts))
     finer = [mixed(each, some) for each, some in zip(numbers, chosen, strict=True)]
@@ -184,20 +188,20 @@ def _refined(model: Model, parts: list[Tokens], order: Order) -> list[Explanatio
     ]
 
 
-def _completed(explanation: Explanation, model: Model, order: Order, seconds: float) -> Explanation:
+def _completed(explanation: Explanation, model: Model, request: Request, seconds: float) -> Explanation:
     settings = {
-        **order.options,
+        **request.options,
         **explanation.settings,
-        "seed": order.seed,
-        "budget": order.budget,
-        "granularity": order.granularity,
-        "units": "words" if order.refine and whole_units(order.units) else plain(order.units),
-        "explain": order.side,
+        "seed": request.seed,
+        "budget": request.budget,
+        "granularity": request.granularity,
+        "units": "words" if request.refine and whole_units(request.units) else plain(request.units),
+        "explain": request.side,
         "model": model.name,
         "versions": versions(("slalom-xai", *(name for name in _USED if name in sys.modules))),
     }
-    if order.refine:
-        settings["refined"] = name_of(order.units) if whole_units(order.units) else "sentences"
+    if request.refine:
+        settings["refined"] = name_of(request.units) if whole_units(request.units) else "sentences"
     report, facts = (getattr(model, name, None) for name in ("engine_report", "facts"))
     settings |= {"engine": report} if report is not None else {}
     settings |= facts or {}
