@@ -31,7 +31,6 @@ fuzz: $(VENV)/ready
 
 # The site, in site/: open site/index.html. The suite builds it, too; a broken link is an error.
 docs: $(VENV)/ready
-	$(BIN)/python scripts/cli_reference.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # The browser tests need Chromium. Where it can neither be found nor be installed they are skipped; nothing fails.

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import typer
+from mkdocs.structure.files import File, Files
 
 from slalom.cli import app
 
-PAGE = Path(__file__).parents[1] / "docs" / "cli.md"
 _HEAD = """# Command line
 
-Written by `python scripts/cli_reference.py` from the commands themselves. Exit codes: 0 fine, 1 an error (one
-line on stderr), 2 wrong usage.
+Made from the commands themselves when this site is built. Exit codes: 0 fine, 1 an error (one line on
+stderr), 2 wrong usage.
 """
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the page to those of the site."""
+    files.append(File.generated(config, "cli.md", content=page()))
+    return files
 
 
 def page() -> str:
@@ -59,4 +64,4 @@ def _prose(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    print(page())
