@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from slalom.api import Explainer, explain
     from slalom.explanation import Explanation
+    from slalom.sources import explain_answer
 
     __version__: str
 
-__all__ = ["Explainer", "Explanation", "__version__", "explain"]
+__all__ = ["Explainer", "Explanation", "__version__", "explain", "explain_answer"]
 
-_HOMES = {"Explainer": "slalom.api", "explain": "slalom.api", "Explanation": "slalom.explanation"}
+_HOMES = {
+    "Explainer": "slalom.api",
+    "explain": "slalom.api",
+    "Explanation": "slalom.explanation",
+    "explain_answer": "slalom.sources",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from slalom.cli.compare import compare
 from slalom.cli.config import ABOUT, Command
 from slalom.cli.evaluate import evaluate
 from slalom.cli.explain import explain
+from slalom.cli.explain_answer import explain_answer
 from slalom.cli.explain_corpus import explain_corpus
 from slalom.cli.global_ import global_
 from slalom.cli.methods import methods
@@ -32,6 +33,7 @@ app.command(cls=Command, epilog=ABOUT)(explain)
 app.command(cls=Command, epilog=ABOUT)(compare)
 app.command(cls=Command, epilog=ABOUT)(lab.bench)
 app.command(cls=Command, epilog=ABOUT)(evaluate)
+app.command(cls=Command, epilog=ABOUT)(explain_answer)
 app.command(cls=Command, epilog=ABOUT)(explain_corpus)
 app.command("global", cls=Command, epilog=ABOUT)(global_)
 app.command(cls=Command, epilog=ABOUT)(lab.league)

@@ -110,7 +110,7 @@ class AnswerModel:
 
     def logits_of_many(self, questions: Sequence[tuple[Tokens, Perturbations]]) -> list[FloatArray]:
         """The same of queries about several texts, which share batches."""
-        return [self._odds(found) for found in self._reader.logits_of_many(questions)]
+        return [self.log_odds(found) for found in self._reader.logits_of_many(questions)]
 
     def gradients(
         self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
@@ -120,9 +120,10 @@ class AnswerModel:
         chosen[slice(*self.part)] = 1.0
         found, slopes = self._reader.gradients(tokens, perturbations, chosen)
         others = np.maximum(-np.expm1(found[:, slice(*self.part)].sum(axis=1)), _LEAST)
-        return self._odds(found), weights[1] * slopes / others[perturbations.rows]
+        return self.log_odds(found), weights[1] * slopes / others[perturbations.rows]
 
-    def _odds(self, found: FloatArray) -> FloatArray:
+    def log_odds(self, found: FloatArray) -> FloatArray:
+        """(N, 2) from the log-probabilities (N, m) of the answer's tokens."""
         log_probability = found[:, slice(*self.part)].sum(axis=1)
         others = np.maximum(-np.expm1(log_probability), _LEAST)
         return np.c_[np.zeros(len(found)), log_probability - np.log(others)]

@@ -124,6 +124,8 @@ def _within(
         return [("short", designs.picked(n, room, min(length, n), rng))]
     opening = _opening(tokens, effort, rng)
     asked = sum(len(queries) for _, queries in opening)
+    if room < 2 * asked and n <= _LONGEST_SHORT:
+        return [("short", designs.all_scales(n, room, 1, max(n - 1, 1), rng))]
     if room < 2 * asked:  # too few to begin with; small copies see every token soonest
         return [("short", designs.picked(n, room, min(3, max(n - 1, 1)), rng))]
     room -= asked

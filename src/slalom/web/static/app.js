@@ -120,8 +120,8 @@ function explain(event) {
 
 function compare() {
   if (!$("ask").reportValidity()) return null;
-  const { text, model, budget, seed, granularity, target, pair, explain: side } = order();
-  const asked = Object.fromEntries(Object.entries({ text, model, budget, seed, granularity, target, pair, explain: side }).filter(([, value]) => value !== undefined));
+  const { text, model, budget, seed, granularity, units, target, pair, explain: side } = order();
+  const asked = Object.fromEntries(Object.entries({ text, model, budget, seed, granularity, units, target, pair, explain: side }).filter(([, value]) => value !== undefined));
   return run("api/compare", asked, ({ comparison }) => `Compared ${Object.keys(comparison.methods).length} methods.`);
 }
 
