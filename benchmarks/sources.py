@@ -96,7 +96,7 @@ def judged(predicted: Any, scores: np.ndarray, truth: Any) -> dict[str, float]:
 
     kept, said, ask = truth
     told = np.array([predicted(row) for row in kept])
-    lds = float(spearmanr(told, said).statistic) if np.ptp(told) > 0 else 0.0
+    lds = float(np.asarray(spearmanr(told, said))[0]) if np.ptp(told) > 0 else 0.0
     order, whole = np.argsort(-scores, kind="stable"), ask(np.ones((1, len(scores)), bool))[0]
     found = {"lds": lds}
     for k in TOP:
@@ -171,7 +171,7 @@ def report(arguments: argparse.Namespace) -> None:
     import pandas
 
     rows = [json.loads(line) for path in arguments.files for line in Path(path).read_text().splitlines()]
-    frame = pandas.DataFrame(rows)
+    frame: Any = pandas.DataFrame(rows)
     numbers = ["lds", *(f"drop{k}" for k in TOP)]
     keys = ["number", "kind", "sources", "method", "budget"]
     each = frame.groupby(keys, dropna=False)[numbers].mean().reset_index()

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from slalom.checks import Range
-from slalom.explainers._common import Budget, Subsets, extra, finish, queries
+from slalom.checks import Budget, Range, Seed
+from slalom.explainers._common import Subsets, extra, finish, queries
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -34,7 +34,7 @@ def explain(
     target: Target,
     *,
     budget: Budget = "auto",
-    seed: int = 0,
+    seed: Seed = 0,
     alpha: Literal["auto"] | Annotated[float, Range(1e-9, 1e9)] = "auto",
 ) -> Explanation:
     """`budget` queries (64 by default), one of them the text itself."""
