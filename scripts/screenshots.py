@@ -46,9 +46,10 @@ def main(directory: Path) -> None:
             ("report-light", report, wide, _hover("delicious")),
             ("report-dark", report, wide | {"color_scheme": "dark"}, _click("delicious")),
             ("report-phone", report, phone, _click("delicious")),
-            ("compare", methods, {"viewport": {"width": 1000, "height": 600}}, _nothing),
+            ("compare", methods, {"viewport": {"width": 1180, "height": 600}}, _nothing),
+            ("compare-phone", methods, phone, _nothing),
         ):
-            _take(browser, directory / f"{name}.png", source, context, act, full=name != "report-phone")
+            _take(browser, directory / f"{name}.png", source, context, act, full=not name.endswith("-phone"))
         browser.close()
 
 
