@@ -1,0 +1,103 @@
+"""The papers' thesis in one picture: R² of SLALOM, an additive model and a GAM over the size of the copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from slalom.evaluate.shorten import shorten
+from slalom.models.ask import Ask
+from slalom.models.target import choose_target
+from slalom_lab.experiments._shared import figures, real, scales
+from slalom_lab.experiments._shared.outcome import (
+    Judgement,
+    Outcome,
+    Row,
+    Settings,
+    conclude,
+    distinct,
+    select,
+)
+from slalom_lab.experiments._shared.verdicts import outperforms
+
+TITLE = "Both papers' thesis, R² over the size of the copy"
+CLAIM = (
+    "asked about copies of a text of all sizes, SLALOM describes transformers better than additive "
+    "surrogates do, whether these have a weight for each token or one for each token and place"
+)
+NEEDS = {"data": ("imdb",), "packages": ("pyarrow", "sklearn")}
+
+MARGIN = 0.05
+"""R²: a surrogate that explains a twentieth more of the variance is a better one."""
+
+
+@dataclass(frozen=True)
+class Size:
+    documents: int
+    copies: int
+    fresh: int
+    cut: int
+
+
+SIZES = {"quick": Size(6, 300, 150, 64), "full": Size(100, 600, 300, 128)}
+
+
+def run(settings: Settings, size: Size | None = None) -> Outcome:
+    """Every surrogate learns from the same copies of a text and is judged on fresh ones."""
+    size = size or SIZES[settings.mode]
+    texts = real.documents(settings, "imdb", size.documents)
+    rows: list[Row] = []
+    for classifier in real.classifiers(settings, "imdb"):
+        model = classifier.explainer.model
+        found = []
+        for number, document in enumerate(texts):
+            settings.say(f"{classifier.title}: {number + 1} of {size.documents} documents")
+            ask = Ask(model, model.tokenize(shorten(model, document, size.cut).text))
+            target = choose_target(model, None, ask.whole())
+            found.append(scales.judged(ask, target.score, size.copies, size.fresh, settings.seed))
+        rows += scales.table({"model": classifier.title}, found)
+    figure = figures.save(picture(rows), settings)
+    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
+
+
+def judge(rows: Sequence[Row]) -> Judgement:
+    """Pooled over the models, by the R² on copies of all sizes; the classes of sizes are told."""
+    verdict, told = outperforms(
+        rows, [f"SLALOM over {name}" for name in (scales.ADDITIVE, scales.GAM)], MARGIN
+    )
+    models = [
+        f"{model}: "
+        + ", ".join(
+            f"{name} {select(rows, scales.OVERALL, model=model, surrogate=name)[0]:.2f}"
+            for name in scales.SURROGATES
+        )
+        for model in distinct(rows, "model")
+    ]
+    return verdict, f"R² on copies of all sizes, {'; '.join(models)}; {told}"
+
+
+def picture(rows: Sequence[Row], key: str = "model") -> Any:
+    """A panel for each model: R² of each surrogate over the class of sizes."""
+    models = distinct(rows, key)
+    drawn = figures.figure(3.4 * len(models), 3.2)
+    axes = drawn.subplots(1, len(models), squeeze=False, sharey=True)[0]
+    for ax, model in zip(axes, models, strict=True):
+        for i, name in enumerate(scales.SURROGATES):
+            own = [
+                row
+                for row in rows
+                if row.where.get(key) == model
+                and row.where.get("surrogate") == name
+                and row.measure != scales.OVERALL
+            ]
+            # far below zero a surrogate is worse than a constant; how much does not matter
+            heights = [max(row.ours or 0.0, -0.5) for row in own]
+            labels = [row.measure.removeprefix("R², ").removesuffix(" tokens") for row in own]
+            ax.plot(range(len(own)), heights, "o-", color=figures.COLOURS[i], label=name)
+            ax.set_xticks(range(len(own)), labels, rotation=40, ha="right", fontsize=7)
+        ax.axhline(0, color="lightgrey", zorder=0)
+        ax.set_title(str(model), fontsize=8)
+    axes[0].set_ylabel("R² (at least −0.5 is drawn)")
+    axes[0].legend(frameon=False, fontsize=8)
+    return drawn
