@@ -259,7 +259,10 @@ def test_the_verdicts_follow_differences() -> None:
     others = ("values", "lin. SLALOM", "LIME", "SHAP")
     for gap, wanted in ((0.05, True), (-0.05, False), (0.001, "on par")):
         rows = _rows(table2b_human_attention.PAPER, dict.fromkeys(others, ("importances", gap)))
-        assert table2b_human_attention.judge(rows)[0] == wanted
+        chance = [Row({"model": "a"}, name, 0.51, 0.005) for name in ("IG", "Grad")]
+        assert table2b_human_attention.judge([*rows, *chance])[0] == wanted
+        above = [Row({"model": "a"}, name, 0.6, 0.005) for name in ("IG", "Grad")]
+        assert table2b_human_attention.judge([*rows, *above])[0] is False
         columns = {**dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", gap))}
         far = dict.fromkeys(("IG", "Grad"), ("lin. SLALOM", 0.5))
         rows = _rows(table2c_deletion.PAPER, {**columns, **far})

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from slalom_lab.experiments._shared import figures, real
-from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, all_of, conclude, decide
-from slalom_lab.experiments._shared.verdicts import not_behind, outperforms
+from slalom_lab.experiments._shared.outcome import (
+    Judgement,
+    Outcome,
+    Row,
+    Settings,
+    Verdict,
+    all_of,
+    conclude,
+    decide,
+)
+from slalom_lab.experiments._shared.verdicts import compare, not_behind, outperforms, pooled
 
 TITLE = "SLALOM paper, Table 2b"
 CLAIM = (
     "importances predict where human attention is placed better than LIME and SHAP, and as well as values "
-    "and linearised scores or better (the paper's GPT-2 has all three alike)"
+    "and linearised scores or better (the paper's GPT-2 has all three alike); integrated gradients and "
+    "gradients are almost at random level"
 )
-NEEDS = {"data": ("yelp_hat", "yelp"), "packages": ("lime", "pyarrow", "shap", "sklearn")}
+NEEDS = {"data": ("yelp_hat", "yelp"), "packages": ("captum", "lime", "pyarrow", "shap", "sklearn")}
 
 MARGIN = 0.02
 """AU-ROC: the standard errors of the paper's own columns are 0.02 to 0.04."""
+RANDOM = 0.05
+"""Almost at random level: AU-ROC within 0.5 ± this, by two standard errors."""
 COLUMNS = ("values", "importances", "lin. SLALOM", "LIME", "SHAP")
 
 
@@ -37,6 +49,8 @@ NUMBERS = {
     "lin. SLALOM": ("slalom_sgd", _MAP),
     "LIME": ("lime", _MAP),
     "SHAP": ("kernel_shap", _MAP),
+    "IG": ("integrated_gradients", _MAP),
+    "Grad": ("gradient", _MAP),
     "values (this library)": ("slalom", f"{_MAP}_value"),
     "importances (this library)": ("slalom", f"{_MAP}_importance"),
     "lin. (this library)": ("slalom", _MAP),
@@ -57,7 +71,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
     """AU-ROC of unsigned scores for the words that all annotators marked."""
     size = size or SIZES[settings.mode]
     texts = real.documents(settings, "yelp_hat", size.documents)
-    methods = ("slalom_sgd", "lime", "kernel_shap", "slalom")
+    methods = ("slalom_sgd", "lime", "kernel_shap", "integrated_gradients", "gradient", "slalom")
     rows: list[Row] = []
     for classifier in real.classifiers(settings, "yelp"):
         rows += real.accuracy(classifier, "yelp")
@@ -78,10 +92,7 @@ def analyse(rows: Sequence[Row]) -> str:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Pooled: better than LIME and SHAP, and not behind values and linearised scores by the margin.
-
-    That every column is above chance is told, not judged: the paper does not say that any is near it.
-    """
+    """Pooled: better than LIME and SHAP, not behind values and linearised scores; IG and Grad near 0.5."""
     found = real.gaps(rows)
     ahead, told = outperforms(rows, [f"importances over {name}" for name in ("LIME", "SHAP")], MARGIN)
     level, also = not_behind(rows, [f"importances over {name}" for name in ("values", "lin. SLALOM")], MARGIN)
@@ -90,4 +101,11 @@ def judge(rows: Sequence[Row]) -> Judgement:
         f"{told}; beside SLALOM's other scores, {also}; above chance by two standard errors: "
         + ", ".join(f"{name} for {count} of {len(found)} models" for name, count in chance.items())
     )
-    return all_of([ahead, level]), sentence
+    near: list[Verdict] = []
+    for name in ("IG", "Grad"):
+        row = pooled(rows, name)
+        word = compare(replace(row, ours=None if row.ours is None else row.ours - 0.5), RANDOM)
+        near.append({"on par": True, "better": False, "worse": False, "open": None}[word])
+        if row.ours is not None:
+            sentence += f"; {name} {row.ours:.3f} ± {row.error or 0.0:.3f}"
+    return all_of([ahead, level, *near]), sentence

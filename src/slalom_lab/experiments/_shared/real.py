@@ -26,7 +26,8 @@ from slalom_lab.experiments._shared.outcome import Row, Settings, decide, mean_r
 
 BUNDLED = "bundled 2-layer BERT"
 KINDS = {"distilbert": "DistilBERT", "bert": "BERT", "gpt2": "GPT-2"}
-LAYERS, WIDTH = 2, 128
+LAYERS, WIDTH = 6, 128
+"""The depth is the paper's, the width what a CPU can carry."""
 TEXTS = 5000
 """The paper's training set (Table 5)."""
 RECIPE = {"limit": TEXTS, "balanced": True, "test_limit": 1000, "epochs": 2.0, "length": 128}

@@ -1,0 +1,174 @@
+"""Every claim of both papers, numbered, with what tests it here or the reason why nothing does.
+
+`python -m slalom_lab.experiments._shared.claims` prints docs/claims.md. A report of a run has the same list
+with the run's verdicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SLALOM, ATTENTION = "SLALOM paper", "Attention paper"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claim, with an experiment, a test or a reason, or several of them."""
+
+    paper: str
+    where: str
+    text: str
+    experiment: str | None = None
+    """Whose verdict it is."""
+    test: str | None = None
+    """The test that proves or refutes it: file::function."""
+    reason: str | None = None
+    """Why it is not tested here, or what the test says beyond yes."""
+
+
+def _of(paper: str, *rows: tuple[str, str, str | None, str | None, str | None]) -> list[Claim]:
+    return [Claim(paper, *row) for row in rows]
+
+
+_THEORY = "tests/theory/"
+CLAIMS: tuple[Claim, ...] = (
+    *_of(
+        SLALOM,
+        ("Prop. 4.1", "without positions and special tokens one transformer layer represents no generalised "
+         "additive model but a constant", None,
+         _THEORY + "test_stacks.py::test_without_positions_and_special_tokens_copies_change_nothing", None),
+        ("Cor. 4.2", "nor does a stack of layers", None,
+         _THEORY + "test_stacks.py::test_without_positions_and_special_tokens_copies_change_nothing",
+         "also with rotary and ALiBi positions"),
+        ("Section 4.3", "the feed-forward part cannot store enough to undo the softmax", None,
+         _THEORY + "test_mlp_bound.py::test_bert_cannot_store_its_sequences", None),
+        ("Section 4.3", "special tokens and positions do not change the finding", "fig3_repeats",
+         None, "with them copies do move a real model, up to a limit"),
+        ("Prop. 5.1", "a transformer can be any SLALOM, with several heads and layers too", None,
+         _THEORY + "test_planted.py::test_with_several_heads_and_layers_it_is_the_same_slalom", None),
+        ("Prop. 5.2", "a SLALOM is recovered from 2|V| − 1 outputs", None,
+         "tests/fit/test_ana.py::test_gives_a_slalom_back_from_2d_minus_1_queries", None),
+        ("Section 5.4, B.7", "the soft-removal gradient gives linearised scores", None,
+         "tests/test_surrogate.py::test_gradient_equals_finite_differences", None),
+        ("B.7", "SLALOM scores convert to Shapley values", None,
+         "tests/test_shapley.py", "in polynomial time, where the paper has a sum over all subsets"),
+        ("C.1", "SLALOM generalises to several classes", "multi_class", None, None),
+        ("Fig. 3", "transformers fail to capture a linear relation, whatever their depth", "fig3_repeats",
+         None, None),
+        ("Fig. 4 a, b, Table 6", "SLALOM describes transformers trained on linear data better than a linear "
+         "model and a GAM do", "table6_surrogates", None, None),
+        ("Fig. 4 c, d, Tables 7 and 8", "fitted to a transformer trained on a SLALOM's labels, SLALOM gives "
+         "log-odds and parameters back", "recovery", None, None),
+        ("E.2, Fig. 7", "values taken from word counts of IMDB and importances that go with them are a "
+         "realistic distribution", None, None, "values are drawn at random here; the paper's choice of words "
+         "is not in the copy of its text, and no claim hangs on it"),
+        ("Fig. 5", "words for and against are important and differ in the sign of their values; some words "
+         "have a value and little importance", "fig5_scatter", None, None),
+        ("Fig. 6 (A)", "Shapley values do not recover a linear relation from transformers, but do from a "
+         "fully connected network", "fig6_shap_repeats", None, None),
+        ("Fig. 8", "scatters of further models support Table 6", "table6_surrogates", None,
+         "as numbers: the same models and surrogates"),
+        ("Fig. 9 (F.3)", "Ana's error on log-odds grows with the context and ends above SGD's; parameter "
+         "errors are alike", "fig9_ana", None, None),
+        ("Fig. 10 (F.4)", "importances find many of the words that annotators marked", "fig10_human_map",
+         None, None),
+        ("Fig. 11 (F.4)", "the whole review of Fig. 5", "fig11_review", None, None),
+        ("Table 2a", "values and linearised scores agree with Naive Bayes", "table2a_naive_bayes", None,
+         None),
+        ("Table 2b", "importances predict human attention better than LIME and SHAP; IG and Grad are almost "
+         "at random level", "table2b_human_attention", None, None),
+        ("Table 2c", "linearised scores outperform LIME and SHAP in deletion; IG and Grad are far behind",
+         "table2c_deletion", None, None),
+        ("Table 9 (F.5)", "linearised scores are on par with LIME and SHAP in insertion", "table9_insertion",
+         None, None),
+        ("Table 10 (F.6)", "SLALOM outperforms LIME and SHAP on a network that is no transformer",
+         "table10_tfidf", None, None),
+        ("Table 11 (F.7)", "SLALOM is 8 to 10 times faster than LIME and almost 20 times faster than SHAP",
+         "table11_runtime", None, "without a GPU: the ratios are compared"),
+        ("Table 11 (F.7), second part", "so it is for a larger model", None, None, "the copy of the paper's "
+         "text does not say which model; the ratios there are 25 (LIME) and 40 (SHAP)"),
+        ("Table 12 (F.7)", "500 samples are competitive with SHAP", "table12_samples", None, None),
+        ("Table 13 (F.8)", "values and linearised scores predict human attention for a large model and for "
+         "Mamba, whose importances do not", "table13_larger", None, "with far smaller models"),
+        ("Table 13 (F.8)", "BLOOM-7B and Mamba-2.8B themselves", None, None, "7 and 2.8 billion parameters "
+         "do not fit the machines this runs on"),
+        ("The thesis", "SLALOM suits transformers better than additive surrogates", "all_scales", None,
+         "on copies of a text of all sizes"),
+    ),
+    *_of(
+        ATTENTION,
+        ("Gradient theorem", "the gradient of the one-layer classifier in closed form", "attention_gradient",
+         _THEORY + "test_gradients.py::test_gradient_equals_autograd_at_every_position",
+         "at [CLS] the published form lacks the query's term"),
+        ("Gradient theorem, remarks", "several heads by linearity; mean, norms and G×I follow", None,
+         _THEORY + "test_gradients.py::test_readings", None),
+        ("LIME theorem", "LIME's coefficients are (3/2) W_ℓ (α v − α_h v_h) approximately", "attention_lime",
+         None, "the factor is 1 where f is linear in the presence of words"),
+        ("LIME theorem", "so they are over the documents of a data set", "attention_error", None, None),
+        ("Theorem of Mardaoui and Garreau", "LIME converges to a combination of three expectations at every "
+         "bandwidth", None,
+         _THEORY + "test_lime_bandwidth.py::test_the_published_constants_give_the_same_coefficients", None),
+        ("Its corollary", "with a large bandwidth to 3 (E_j − Ē)", None,
+         _THEORY + "test_lime_limit.py::test_expectations_and_coefficients_equal_enumeration",
+         "up to the mean of the coefficients and to 1/d"),
+        ("Quotient lemma", "E[X/Y] is near E[X]/E[Y]", None,
+         _THEORY + "test_lemmas.py::test_as_printed_it_fails_where_the_constant_is_below_one",
+         "refuted as printed where C < 1; holds with C in place of C²"),
+        ("Mean and variance lemma", "of H_S given |S| and ℓ ∉ S", None,
+         _THEORY + "test_lime_limit.py::test_the_lemmas_against_enumeration", None),
+        ("Figure of explainers", "different explainers yield different explanations", "attention_explainers",
+         None, None),
+        ("Figure of attention", "heads attend to different tokens, and attention does not depend on values",
+         "attention_heads", None, None),
+        ("Histogram task", "two minima, one with uninformative attention", "attention_histogram",
+         _THEORY + "test_histogram.py::test_settled_solutions_lie_lower",
+         "whether they are minima is a matter of gradient and Hessian (slalom.theory.curvature)"),
+        ("Is attention explanation?", "at equal output attention can be another (Jain and Wallace)", None,
+         _THEORY + "test_attention_bounds.py::test_three_tokens_against_a_fine_grid",
+         "how far is computed exactly; an upper bound on effects remains"),
+        ("Future directions", "Anchors meet attention", None,
+         _THEORY + "test_anchors.py::test_the_closed_form_is_the_shortest_anchor", None),
+        ("Future directions", "skip connection and non-linearities", None,
+         _THEORY + "test_perceptron.py::test_output_and_gradient_are_those_of_autograd", None),
+    ),
+)  # fmt: skip
+
+
+def markdown(verdicts: Mapping[str, str] | None = None) -> str:
+    """The list as a table; with the verdicts of a run by experiment, or with links to where they stand."""
+    lines = ["| | paper | where | claim | here |", "|---|---|---|---|---|"]
+    for number, claim in enumerate(CLAIMS, 1):
+        lines.append(
+            f"| {number} | {claim.paper} | {claim.where} | {claim.text} | {_here(claim, verdicts)} |"
+        )
+    return "\n".join(lines)
+
+
+def _here(claim: Claim, verdicts: Mapping[str, str] | None) -> str:
+    parts = []
+    if claim.experiment is not None:
+        told = "" if verdicts is None else f": {verdicts.get(claim.experiment, 'not in this run')}"
+        where = "reproduction.md" if verdicts is None else ""
+        parts.append(f"[{claim.experiment}]({where}#{claim.experiment}){told}")
+    if claim.test is not None:
+        parts.append(f"`{claim.test}`")
+    if claim.reason is not None:
+        parts.append(claim.reason if parts else f"not tested: {claim.reason}")
+    return "; ".join(parts)
+
+
+def document() -> str:
+    """docs/claims.md"""
+    return (
+        "# Every claim of both papers\n\n"
+        "What tests each claim here: an experiment, whose verdict stands in "
+        "[reproduction.md](reproduction.md) once it was run with the criteria of its file, or a test, which "
+        "the suite runs; or the reason why nothing does. Made by "
+        "`python -m slalom_lab.experiments._shared.claims`.\n\n"
+        f"{markdown()}\n"
+    )
+
+
+if __name__ == "__main__":
+    print(document(), end="")
