@@ -33,7 +33,8 @@ def log_odds(logits: FloatArray) -> FloatArray:
 
 def test_a_slalom_is_described_by_slalom() -> None:
     rng = np.random.default_rng(0)
-    sizes, truth, told = judged(Explainer(*plant(*rng.normal(size=(2, 24)), WORDS)), log_odds)
+    s, v = rng.normal(size=(2, 24))
+    sizes, truth, told = judged(Explainer(*plant(s, v, WORDS)), log_odds)
     shares = {name: scales.r2(truth, told[name]) for name in scales.SURROGATES}
     assert shares["SLALOM"] > 1 - 1e-6
     assert shares["SLALOM"] > shares["additive"] + 0.2

@@ -32,11 +32,6 @@ Judged = tuple[FloatArray, FloatArray, dict[str, FloatArray]]
 """Of the fresh copies of a text: sizes (N,), the model's outputs (N, K), and what each surrogate says."""
 
 
-def sizes_of(copies: Perturbations) -> FloatArray:
-    """(N,) how many tokens each copy keeps."""
-    return np.asarray(copies.counts().sum(axis=1)).ravel()
-
-
 def judged(ask: Ask, score: Callable[[FloatArray], FloatArray], count: int, fresh: int, seed: int) -> Judged:
     """Of `fresh` copies their sizes, the model's outputs (N, K), and what each surrogate says of them.
 
@@ -45,7 +40,7 @@ def judged(ask: Ask, score: Callable[[FloatArray], FloatArray], count: int, fres
     n, rng = len(ask.tokens), np.random.default_rng((seed, len(ask.tokens)))
     learned, asked = (designs.all_scales(n, number, 1, n - 1, rng) for number in (count, fresh))
     outputs, truth = (_columns(score(ask(copies))) for copies in (learned, asked))
-    return sizes_of(asked), truth, _fitted(learned, outputs, asked)
+    return asked.lengths.astype(float), truth, _fitted(learned, outputs, asked)
 
 
 def _columns(outputs: FloatArray) -> FloatArray:
@@ -75,14 +70,10 @@ def _gam(features: sparse.csr_array, outputs: FloatArray, fresh: sparse.csr_arra
 
 def _by_place(copies: Perturbations) -> sparse.csr_array:
     """(N, n · n) whether each token stands at each place of the copy."""
-    counts = copies.counts().tocsr()
-    counts.sort_indices()
-    n = counts.shape[1]
-    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    place = np.arange(len(rows)) - np.repeat(counts.indptr[:-1], np.diff(counts.indptr))
-    found = sparse.csr_array(
-        (np.ones(len(rows)), (rows, place * n + counts.indices)), (counts.shape[0], n * n)
-    )
+    n, rows = copies.size, copies.rows
+    place = np.arange(len(rows)) - copies.offsets[rows]
+    entries = (np.ones(len(rows)), (rows, place * n + copies.positions))
+    found = sparse.csr_array(entries, shape=(len(copies), n * n))
     # scikit-learn takes no wider ones
     found.indices, found.indptr = found.indices.astype(np.int32), found.indptr.astype(np.int32)
     return found
