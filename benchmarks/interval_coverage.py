@@ -47,7 +47,8 @@ def main() -> None:
             lines.append(f"| {d} | {'yes' if background else 'no'} | {' | '.join(cells)} | {spread} |")
             print(lines[-1], flush=True)
     if arguments.out:
-        arguments.out.write_text(f"# Coverage\n\n{__doc__}\n" + "\n".join(lines) + "\n")
+        made = f"{arguments.texts} texts for each line, seed {arguments.seed}.\n\n"
+        arguments.out.write_text(f"# Coverage\n\n{__doc__}\n{made}" + "\n".join(lines) + "\n")
 
 
 def trial(d: int, background: bool, seed: list[int]) -> dict[str, FloatArray]:
