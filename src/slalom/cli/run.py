@@ -35,7 +35,7 @@ def guarded(quiet: bool = False) -> Iterator[None]:
             yield
         except KeyboardInterrupt:
             fail("interrupted", INTERRUPTED)
-        except BrokenPipeError:
+        except (BrokenPipeError, typer.BadParameter, typer.Exit):  # wrong usage is told by the caller
             raise
         except Exception as error:
             if debug():
