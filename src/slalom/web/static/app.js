@@ -179,11 +179,11 @@ async function show(id, asked, signal, quietly = false) {
 /** Something to look at before anybody asks: an example, explained by the server's first model. */
 async function showExample() {
   const { id, request: asked } = await json("api/example");
-  if (running || shown || $("text").value) return;
+  const taken = () => running || $("text").value || $("model").value !== asked.model; // somebody asks already
+  if (shown || taken()) return;
   await show(id, asked, undefined, true);
-  if (running || $("text").value) return;
+  if (taken()) return;
   $("text").value = asked.text;
-  $("model").value = asked.model;
   fitLength();
   say("An example; write a text of your own and press Explain.");
 }
