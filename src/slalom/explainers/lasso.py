@@ -58,7 +58,9 @@ def fit(kept: BoolArray, scores: FloatArray, alpha: float | Literal["auto"]) -> 
     linear = extra("sklearn.linear_model", "lasso")
     x, spread = kept.astype(float), kept.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
-    solver: Any = linear.Lasso(alpha=alpha) if alpha != "auto" else linear.LassoCV(cv=min(_FOLDS, len(kept)))
+    own = {"random_state": 0}  # else it draws from the generator of the whole process
+    folds = min(_FOLDS, len(kept))
+    solver: Any = linear.LassoCV(cv=folds, **own) if alpha == "auto" else linear.Lasso(alpha=alpha, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a path that has not settled at the smallest of its penalties
         solver.fit((x - x.mean(axis=0)) / spread, scores)
