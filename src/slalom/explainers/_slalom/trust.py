@@ -24,7 +24,7 @@ def fidelity(
 
     Beside it the R² of an additive surrogate of the same queries, and a 95 % interval (bootstrap). Where
     errors are those of several fits, their mean is better by what they disagree; the interval allows for
-    half as much and half more.
+    nothing of that and for twice as much.
     """
     truth, sizes = target.read(answers.outputs), answers.queries.lengths
     # copies of nearly the whole text would stand for all long ones, and are predicted better
@@ -38,7 +38,7 @@ def fidelity(
     classes = _classes(sizes[inner], answers.queries.size)
     weights = _weights(classes, sizes[inner])
     apart = found.disagreement / max(float(np.average(alone**2, weights=weights)), np.finfo(float).tiny)
-    widest, error, least = (np.sqrt(max(1.0 - part * apart, 0.1)) * alone for part in (0.5, 1.0, 1.5))
+    widest, error, least = (np.sqrt(max(1.0 - part * apart, 0.1)) * alone for part in (0.0, 1.0, 2.0))
     rng = np.random.default_rng(seed)
     drawn = rng.integers(0, len(truth), (_DRAWS, len(truth)))
     low = np.quantile([_r2(truth[i], widest[i], weights[i]) for i in drawn], 0.025)
