@@ -139,7 +139,7 @@ def one(pair: dict[str, Any], module: Any, tokenizer: Any) -> list[dict[str, Any
     methods = {
         "slalom": {},
         "lasso": {"method": "lasso", "alpha": 0.01 * length},
-        "lasso, cross-validated": {"method": "lasso"},
+        "lasso, cross-validated": {"method": "lasso", "alpha": "auto"},
     }
     for budget in BUDGETS:
         for seed in range(SEEDS):

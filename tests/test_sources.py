@@ -131,7 +131,7 @@ def test_lasso_finds_an_additive_model():
     assert found.predict([0, 2]) == pytest.approx(1.3, abs=0.02)
     sparse = explainer("0 1 2 3 4 5", method="lasso", target="yes", budget=65, alpha=0.3)
     assert sparse.settings["weights"] < 4
-    chosen = explainer("0 1 2 3 4 5", method="lasso", target="yes", budget=65)
+    chosen = explainer("0 1 2 3 4 5", method="lasso", target="yes", budget=65, alpha="auto")
     np.testing.assert_allclose(chosen.score(), weights, atol=0.05)
 
 

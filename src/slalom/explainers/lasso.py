@@ -35,7 +35,7 @@ def explain(
     *,
     budget: Budget = "auto",
     seed: Seed = 0,
-    alpha: Literal["auto"] | Annotated[float, Range(1e-9, 1e9)] = "auto",
+    alpha: Literal["auto"] | Annotated[float, Range(1e-9, 1e9)] = 0.01,
 ) -> Explanation:
     """`budget` queries (64 by default), one of them the text itself."""
     count = queries("lasso", budget, auto=_QUERIES, least=3) - 1
