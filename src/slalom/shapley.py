@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import logsumexp, roots_legendre
+from scipy.special import roots_legendre
 
 from slalom.errors import InputError
 from slalom.tokens import FloatArray, IntArray
@@ -57,7 +57,7 @@ def shapley_values(
 
 def _nodes(levels: FloatArray, copies: IntArray, s0: float) -> Iterator[tuple[FloatArray, FloatArray, int]]:
     """Chunks of nodes in log t: u = t·w of the tokens (T, d) and of the background (T,), and nodes in p."""
-    total = logsumexp(np.r_[levels, s0], b=np.r_[copies, 1.0])
+    total = np.logaddexp.reduce(np.r_[levels + np.log(copies), s0])
     log_t = np.arange(-_DIGITS - total, np.log(_DIGITS) - max(s0, levels[0]) + _STEP, _STEP)
     # e^{−exp(7)} is 0 in floats already; the bound keeps t·w finite.
     u = np.exp(np.minimum(log_t[:, None] + levels, 7.0))

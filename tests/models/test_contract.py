@@ -12,6 +12,7 @@ import torch
 from scipy.special import expit, softmax
 from transformers import pipeline
 
+from rounding import same_answers
 from slalom.errors import InputError, ModelError, SlalomWarning
 from slalom.models import Model, open_model
 from slalom.models.target import probabilities
@@ -30,7 +31,6 @@ from zoo import (
     tiny,
 )
 
-TOLERANCE = 1e-5
 """Logits of the same sequence in different batches, float32: the order of summation differs, nothing else."""
 
 PAIR = ("the food was great", "it isn't bad, but the service was awful")
@@ -76,7 +76,7 @@ def test_the_text_as_it_is_gets_the_models_own_logits(kind: str):
     model = open_model(module, tokenizer)
     tokens = model.tokenize(TEXT)
     expected = reference(module, tokenizer, TEXT)
-    np.testing.assert_allclose(model.logits(tokens, whole(len(tokens)))[0], expected, atol=TOLERANCE)
+    same_answers(model.logits(tokens, whole(len(tokens)))[0], expected)
     assert isinstance(model, Model)
 
 
@@ -90,8 +90,8 @@ def test_answers_do_not_depend_on_batch_mates(kind: str):
     small = open_model(module, tokenizer, batch_tokens=16).logits(tokens, asked)
     assert together.shape == (len(asked), 3)
     assert np.all(together.std(axis=0) > 0.05), "the test needs answers that differ"
-    np.testing.assert_allclose(together, alone, atol=TOLERANCE)
-    np.testing.assert_allclose(together, small, atol=TOLERANCE)
+    same_answers(together, alone)
+    same_answers(together, small)
 
 
 def test_equal_sequences_are_asked_once(kind: str):
@@ -118,7 +118,7 @@ def test_the_users_model_stays_as_it_is(kind: str):
     for i, part in enumerate(module.modules()):
         part.training = i % 3 != 0
     before = fingerprint(module)
-    np.testing.assert_allclose(model.logits(tokens, queries(tokens)), expected, atol=TOLERANCE)
+    same_answers(model.logits(tokens, queries(tokens)), expected)
     assert_unchanged(module, before)
 
     calls = iter(range(100))
@@ -156,9 +156,7 @@ def test_a_saved_model_opens_by_its_directory(kind: str, tmp_path: Any):
     given = open_model(module, tokenizer)
     assert given.tokenize(TEXT).pieces == tokens.pieces
     asked = queries(tokens)
-    np.testing.assert_allclose(
-        loaded.logits(tokens, asked), given.logits(tokens, asked), atol=TOLERANCE, rtol=TOLERANCE
-    )
+    same_answers(loaded.logits(tokens, asked), given.logits(tokens, asked))
 
 
 def test_words_are_joined_sub_tokens(kind: str):
@@ -168,9 +166,9 @@ def test_words_are_joined_sub_tokens(kind: str):
     words = tokens.joined()
     assert words.strings == tuple(TEXT[low:high] for low, high in split_words(TEXT))
     first, last = model.logits(words, from_rows([range(len(words)), [3, 1]], len(words)))
-    np.testing.assert_allclose(first, model.logits(tokens, whole(len(tokens)))[0], atol=TOLERANCE)
+    same_answers(first, model.logits(tokens, whole(len(tokens)))[0])
     parts = np.concatenate([np.flatnonzero(tokens.words == word) for word in (3, 1)])
-    np.testing.assert_allclose(last, model.logits(tokens, from_rows([parts], len(tokens)))[0], atol=TOLERANCE)
+    same_answers(last, model.logits(tokens, from_rows([parts], len(tokens)))[0])
 
 
 def test_the_empty_query(kind: str):
@@ -183,7 +181,7 @@ def test_the_empty_query(kind: str):
             model.logits(tokens, empty)
     else:
         expected = reference(module, tokenizer, "")
-        np.testing.assert_allclose(model.logits(tokens, empty)[0], expected, atol=TOLERANCE)
+        same_answers(model.logits(tokens, empty)[0], expected)
 
 
 def test_no_queries_no_answers(kind: str):
@@ -212,7 +210,7 @@ def test_long_texts_are_cut_at_the_models_limit(kind: str):
     cut_by_tokenizer = tokenizer(text, truncation=True, max_length=limit, return_tensors="pt")
     with torch.no_grad():
         expected = module(**cut_by_tokenizer).logits[0].numpy()
-    np.testing.assert_allclose(model.logits(tokens, whole(len(tokens)))[0], expected, atol=TOLERANCE)
+    same_answers(model.logits(tokens, whole(len(tokens)))[0], expected)
     longer = from_rows([[*range(len(tokens)), 0]], len(tokens))
     with pytest.raises(InputError, match=f"the model takes {limit}"):
         model.logits(tokens, longer)
@@ -224,7 +222,7 @@ def test_single_logit_and_independent_labels(kind: str):
     tokens = model.tokenize(TEXT)
     (z,) = reference(module, tokenizer, TEXT)
     assert (model.labels, model.activation) == (("not toxic", "toxic"), "softmax")
-    np.testing.assert_allclose(model.logits(tokens, whole(len(tokens))), [[0, z]], atol=TOLERANCE)
+    same_answers(model.logits(tokens, whole(len(tokens))), [[0, z]])
 
     module, tokenizer = tiny(kind, 3, problem_type="multi_label_classification")
     model = open_model(module, tokenizer)
@@ -232,7 +230,7 @@ def test_single_logit_and_independent_labels(kind: str):
     logits = reference(module, tokenizer, TEXT)
     assert (model.labels, model.activation) == (("LABEL_0", "LABEL_1", "LABEL_2"), "sigmoid")
     answers = model.logits(tokens, whole(len(tokens)))
-    np.testing.assert_allclose(probabilities(answers, model.activation)[0], expit(logits), atol=TOLERANCE)
+    same_answers(probabilities(answers, model.activation)[0], expit(logits))
 
 
 def framed(module: Any, tokenizer: Any, first: str, second: str) -> np.ndarray:
@@ -259,18 +257,18 @@ def test_pairs_of_texts(kind: str):
         place = tokens.spans[tokens.spans[:, 0] < tokens.spans[:, 1]]
         strings = [s for s, (low, high) in zip(tokens.strings, tokens.spans, strict=True) if low < high]
         assert [tokens.text[low:high] for low, high in place] == strings
-        np.testing.assert_allclose(model.logits(tokens, whole(len(tokens)))[0], expected, atol=TOLERANCE)
+        same_answers(model.logits(tokens, whole(len(tokens)))[0], expected)
     without_second = framed(module, tokenizer, PAIR[0], "")
     without_first = framed(module, tokenizer, "", PAIR[1])
     n, k = len(both), len(first)
     answers = model.logits(both, from_rows([range(k), range(k, n)], n))
-    np.testing.assert_allclose(answers, [without_second, without_first], atol=TOLERANCE)
+    same_answers(answers, [without_second, without_first])
     for tokens, rest in ((first, without_first), (second, without_second)):
         empty = from_rows([[]], len(tokens))
-        np.testing.assert_allclose(model.logits(tokens, empty)[0], rest, atol=TOLERANCE)
+        same_answers(model.logits(tokens, empty)[0], rest)
     # The order of a query holds within each text; what belongs to the first stays in the first.
     mixed = model.logits(both, from_rows([[k + 1, 2, k, 0], [2, 0, k + 1, k]], n))
-    np.testing.assert_allclose(mixed[0], mixed[1], atol=TOLERANCE)
+    same_answers(mixed[0], mixed[1])
 
 
 @pytest.fixture
@@ -309,7 +307,7 @@ def test_the_last_token_is_read_even_if_it_is_the_pad_token(kind: str):
     model = open_model(module, tokenizer)
     tokens = model.tokenize(text)
     assert end in tokens.strings
-    np.testing.assert_allclose(model.logits(tokens, whole(len(tokens)))[0], expected, atol=TOLERANCE)
+    same_answers(model.logits(tokens, whole(len(tokens)))[0], expected)
     assert module.config.pad_token_id == tokenizer.eos_token_id
 
 
@@ -322,7 +320,7 @@ def test_special_tokens_typed_into_the_text_are_tokens(kind: str):
     assert tokenizer.pad_token in tokens.strings
     assert tokenizer.sep_token in tokens.strings
     expected = reference(module, tokenizer, text)
-    np.testing.assert_allclose(model.logits(tokens, whole(len(tokens)))[0], expected, atol=TOLERANCE)
+    same_answers(model.logits(tokens, whole(len(tokens)))[0], expected)
 
 
 @pytest.mark.parametrize("kind", ["bert", "albert", "xlm-roberta", "electra"])
@@ -335,7 +333,7 @@ def test_a_text_of_unknown_tokens_only(kind: str):
     assert [s for s in tokens.strings if s != "▁"] == ["ξψω", "δζη"]
     assert tokens.joined().strings == ("ξψω", "δζη")
     expected = reference(module, tokenizer, "ξψω δζη")
-    np.testing.assert_allclose(model.logits(tokens, whole(len(tokens)))[0], expected, atol=TOLERANCE)
+    same_answers(model.logits(tokens, whole(len(tokens)))[0], expected)
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2"])
@@ -346,4 +344,4 @@ def test_a_pipeline_is_taken_as_it_is(kind: str):
     tokens = model.tokenize(TEXT)
     mine = softmax(model.logits(tokens, whole(len(tokens)))[0])
     theirs = {answer["label"]: answer["score"] for answer in pipe([TEXT])[0]}
-    np.testing.assert_allclose(mine, [theirs[label] for label in model.labels], atol=TOLERANCE)
+    same_answers(mine, [theirs[label] for label in model.labels])

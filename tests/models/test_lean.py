@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import nn
 
+from rounding import same_answers
 from slalom import Explainer
 from slalom.errors import ModelError
 from slalom.models import open_model
@@ -45,7 +46,7 @@ def test_logits_are_the_modules_own_at_every_length(kind: str, few: int | None) 
         ids = drawn(len(own), 6, length, few)
         ids[0, length // 2] = own.pad_token_id  # RoBERTa counts positions without it
         types = np.sort(drawn(2, 6, length), axis=1) if typed else np.zeros_like(ids)
-        np.testing.assert_allclose(short(ids, types), forward(ids, types), atol=1e-5)
+        same_answers(short(ids, types), forward(ids, types))
 
 
 @pytest.mark.parametrize("kind", ["bert", "electra"])
@@ -55,7 +56,7 @@ def test_token_types_count(kind: str) -> None:
     types = np.repeat(np.arange(9)[None] > 4, 4, axis=0).astype(np.int64)
     theirs, ours = answers(module, ids, types, True)
     _, plain = answers(module, ids, 0 * types, True)
-    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    same_answers(ours, theirs)
     assert np.abs(ours - plain).max() > 1e-3
 
 
@@ -73,7 +74,7 @@ def test_other_configs_are_followed(options: dict[str, Any]) -> None:
     for few in (None, 4):
         ids = drawn(len(own), 7, 11, few)
         theirs, ours = answers(module, ids, np.zeros_like(ids), True)
-        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+        same_answers(ours, theirs)
 
 
 @pytest.mark.parametrize("few", [None, 4])
@@ -84,7 +85,7 @@ def test_batches_pass_the_layers_in_blocks(few: int | None, monkeypatch: pytest.
         monkeypatch.setattr(lean, "_BLOCK", tokens)
         monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
         theirs, ours = answers(module, ids, np.zeros_like(ids), True)
-        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+        same_answers(ours, theirs)
 
 
 def test_double_precision_is_kept() -> None:
@@ -106,7 +107,7 @@ def test_pairs_and_texts_through_the_front_door(kind: str) -> None:
         n = len(tokens)
         asked = from_rows([np.sort(rng.choice(n, 1 + i % n, replace=False)) for i in range(40)], n)
         ours, theirs = original.logits(tokens, asked), model.logits(tokens, asked)
-        np.testing.assert_allclose(theirs, ours, atol=2e-5)
+        same_answers(theirs, ours)
     report = model.engine_report  # type: ignore[attr-defined]
     assert report["name"] == "lean"
     assert report["deviation"] <= 1e-5 * max(1.0, report["spread"])
@@ -124,7 +125,7 @@ def test_weights_written_in_place_are_seen() -> None:
         module.bert.encoder.layer[0].attention.self.value.weight.neg_()
         module.bert.encoder.layer[1].output.dense.weight.mul_(0.5)
     after = model.logits(tokens, asked)
-    np.testing.assert_allclose(after, original.logits(tokens, asked), atol=2e-5)
+    same_answers(after, original.logits(tokens, asked))
     assert np.abs(after - before).max() > 0.01
 
 
@@ -197,7 +198,7 @@ def test_the_models_own_capturing_does_not_count_as_a_change() -> None:
     with torch.no_grad():
         module(torch.from_numpy(ids), output_attentions=True)
     theirs, ours = answers(module, ids, np.zeros_like(ids), True)
-    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    same_answers(ours, theirs)
 
 
 def test_an_explanation_is_the_eager_one() -> None:

@@ -13,6 +13,7 @@ from torch import nn
 from transformers import BertForMaskedLM, BertModel
 
 import zoo
+from rounding import same_answers
 from slalom.errors import InputError, ModelError
 from slalom.models import open_model
 from slalom.models.torch.batches import BATCH_TOKENS, MOST_TOKENS
@@ -66,9 +67,7 @@ def test_a_module_without_config_takes_ids_by_place():
     tokens = model.tokenize(TEXT)
     assert (model.labels, model.name, model.activation) == (("0", "1", "2"), "Bag", "softmax")
     ids = torch.tensor([[2, *(i for (i,) in tokens.pieces), 3]])
-    np.testing.assert_allclose(
-        model.logits(tokens, whole(len(tokens))), module(ids).detach().numpy(), atol=1e-5
-    )
+    same_answers(model.logits(tokens, whole(len(tokens))), module(ids).detach().numpy())
     assert module.training
     named = open_model(bag(3), zoo.tokenizer("bert"), labels=["a", "b", "c"])
     assert named.labels == ("a", "b", "c")
@@ -111,9 +110,7 @@ def test_a_wrapper_gets_what_its_base_model_takes():
     pair = ("the food was great", "it was awful")
     model = open_model(Wrapper(), tokenizer)
     tokens = model.tokenize(pair)
-    np.testing.assert_allclose(
-        model.logits(tokens, whole(len(tokens)))[0], zoo.reference(module, tokenizer, *pair), atol=1e-5
-    )
+    same_answers(model.logits(tokens, whole(len(tokens)))[0], zoo.reference(module, tokenizer, *pair))
     assert model.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
 
 
@@ -132,7 +129,7 @@ def test_a_wrapped_decoder_without_pad_token_is_asked_one_by_one():
     plain, wrapped = open_model(module, tokenizer), open_model(Wrapper(), tokenizer)
     tokens = plain.tokenize(TEXT)
     queries = from_rows([[0, 1], [1, 2], [3, 4]], len(tokens))
-    np.testing.assert_allclose(wrapped.logits(tokens, queries), plain.logits(tokens, queries), atol=1e-5)
+    same_answers(wrapped.logits(tokens, queries), plain.logits(tokens, queries))
 
 
 def test_a_decoder_whose_forward_is_bound_by_a_dispatcher():
@@ -144,7 +141,7 @@ def test_a_decoder_whose_forward_is_bound_by_a_dispatcher():
     tokens = model.tokenize(TEXT)
     n = len(tokens)
     answers = model.logits(tokens, from_rows([range(n), [*range(1, n), 0]], n))
-    np.testing.assert_allclose(answers[0], expected, atol=1e-5)
+    same_answers(answers[0], expected)
     assert "forward" in vars(module)
 
 
@@ -236,7 +233,7 @@ def test_out_of_memory_halves_the_batches():
             raise torch.OutOfMemoryError("tried to allocate too much")
 
     hook = module.register_forward_pre_hook(small_device, with_kwargs=True)
-    np.testing.assert_allclose(model.logits(tokens, queries), expected, atol=1e-5)
+    same_answers(model.logits(tokens, queries), expected)
     assert max(sizes[-5:]) <= 4 < max(sizes)
     hook.remove()
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from rounding import same_answers
 from slalom.models.torch import prefix
 from slalom.models.torch.forward import Forward
 from slalom.models.torch.module import ModuleModel
@@ -57,8 +58,8 @@ def test_sharing_changes_no_answer_and_computes_fewer_tokens(kind: str, block: i
     first = model.logits(tokens, queries)  # answered both ways
     with counted(module) as seen:
         second = model.logits(tokens, queries)
-    np.testing.assert_allclose(first, np.concatenate(alone), atol=2e-5)
-    np.testing.assert_allclose(second, np.concatenate(alone), atol=2e-5)
+    same_answers(first, np.concatenate(alone))
+    same_answers(second, np.concatenate(alone))
     assert sum(seen) < 0.75 * len(queries.positions)
 
 
@@ -76,9 +77,9 @@ def test_a_model_that_answers_otherwise_is_found_out_and_asked_the_plain_way() -
     model = ModuleModel(module, tokenizer, batch_tokens=10_000)
     tokens, queries = left_out(model)
     alone = np.concatenate([model.logits(tokens, queries[row : row + 1]) for row in range(len(queries))])
-    np.testing.assert_allclose(model.logits(tokens, queries), alone, atol=2e-5)
+    same_answers(model.logits(tokens, queries), alone)
     with counted(module) as seen:
-        np.testing.assert_allclose(model.logits(tokens, queries), alone, atol=2e-5)
+        same_answers(model.logits(tokens, queries), alone)
     assert seen == [len(queries.positions)]
 
 
@@ -100,7 +101,7 @@ def test_a_failing_cache_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
         return output
 
     monkeypatch.setattr(type(module.model), "forward", forward)
-    np.testing.assert_allclose(model.logits(tokens, queries), expected, atol=2e-5)
+    same_answers(model.logits(tokens, queries), expected)
 
 
 def test_a_cache_with_layers_of_another_kind_is_not_shared() -> None:
