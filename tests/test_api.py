@@ -316,7 +316,7 @@ def test_listing_runs_no_method(tmp_path: Path):
 
 
 def test_the_front_door():
-    assert dir(slalom) == ["Explainer", "Explanation", "__version__", "explain"]
+    assert dir(slalom) == ["Explainer", "Explanation", "__version__", "explain", "explain_answer"]
     assert (slalom.Explainer, slalom.explain, slalom.Explanation) == (Explainer, explain, Explanation)
     with pytest.raises(AttributeError, match="no attribute 'shap'"):
         slalom.shap  # noqa: B018
