@@ -90,8 +90,8 @@ def test_marks_in_the_text_follow_sign_and_size():
 
 def test_colour_is_used_where_there_is_some():
     text = shown(single_score("bad so good"), colour=True)
-    assert "48;2;154;52;18mbad" in text
-    assert "48;2;30;58;138mgood" in text
+    assert "48;2;194;78;0mbad" in text
+    assert "48;2;43;107;240mgood" in text
     assert "⁺⁺" not in text
 
 
@@ -174,7 +174,7 @@ def test_scores_without_a_sign_have_their_own_words_and_colours():
     assert "a b°° c°°°°" in text
     assert "+" not in "".join(rows(text))
     colours = shown(attention_like("a b c"), colour=True)
-    assert "48;2;76;29;149mc" in colours
+    assert "48;2;135;67;232mc" in colours
     assert "violet" in colours
     assert "blue" not in colours
 

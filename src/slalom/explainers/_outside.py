@@ -47,7 +47,9 @@ def _from_function(name: str) -> Callable[..., Explanation]:
     try:
         found: Any = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"cannot find the function {name!r} (MODULE:FUNCTION): {error}") from error
+        raise InputError(
+            f"cannot find the function {name!r} (MODULE:FUNCTION): {error}; options are NAME:KEY=VALUE"
+        ) from error
     if not callable(found):
         raise InputError(f"{name!r} is no function")
     function: Callable[..., Any] = found
