@@ -112,7 +112,7 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def read(data: Path, name: str, split: str) -> pd.DataFrame:
+def read(data: Path, name: str, split: str) -> pd.DataFrame:  # noqa: ARG001
     table = pd.read_parquet(data / f"{name}.parquet")
     return table.query("split == @split").reset_index(drop=True)
 

@@ -161,6 +161,6 @@ def shown(given: object, most: int = 60) -> str:
     """A value as an error message shows it: on one line, not too long, whatever it is."""
     try:
         text = " ".join(repr(given).split())
-    except Exception:  # repr is the caller's code; huge whole numbers have none
+    except Exception:  # repr is the caller's code; huge whole numbers have none  # noqa: BLE001
         text = f"a {type(given).__name__}"
     return text if len(text) <= most else f"{text[:most]}…"

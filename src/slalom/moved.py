@@ -45,7 +45,10 @@ class _Moved(MetaPathFinder, Loader):
     """Asked first: the parts of a moved package would be found a second time under their old names."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+        self,
+        fullname: str,
+        path: Sequence[str] | None = None,  # noqa: ARG002
+        target: ModuleType | None = None,  # noqa: ARG002
     ) -> ModuleSpec | None:
         return ModuleSpec(fullname, self) if today(fullname) else None
 

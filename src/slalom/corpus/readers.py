@@ -117,14 +117,14 @@ def _txt(file: File, columns: Sequence[str]) -> Iterator[Row]:
         yield dict.fromkeys(columns, raw.read())
 
 
-def _csv(file: File, columns: Sequence[str]) -> Iterator[Row]:
+def _csv(file: File, columns: Sequence[str]) -> Iterator[Row]:  # noqa: ARG001
     # The limit is one for the whole process; the module's default would refuse long documents.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     with _open(file) as raw, _lines(raw) as lines:
         yield from csv.DictReader(lines, delimiter=_delimiter(file))
 
 
-def _jsonl(file: File, columns: Sequence[str]) -> Iterator[Row]:
+def _jsonl(file: File, columns: Sequence[str]) -> Iterator[Row]:  # noqa: ARG001
     with _open(file) as raw, _lines(raw, newline="\n") as lines:
         for line in lines:
             if line.strip():

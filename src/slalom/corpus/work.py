@@ -136,7 +136,7 @@ class Worker:
             return self.explainer(texts, **self.job.call) if texts else []
         except StoppedError:
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001
             # One of them cannot be explained: the others must not suffer from it.
             return [self._one(text) for text in texts]
 
@@ -145,7 +145,7 @@ class Worker:
             return self.explainer(text, **self.job.call)
         except StoppedError:  # no document could be explained any more
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             return error
 
     def _probe(self) -> None:
@@ -153,7 +153,7 @@ class Worker:
             self.explainer(PROBE, **self.job.call)
         except SlalomError as error:
             raise type(error)(f"no document can be explained with these settings: {error}") from error
-        except Exception:
+        except Exception:  # noqa: BLE001
             return  # this text is not for every tokenizer; a document that fails tells its own error
 
 

@@ -65,7 +65,7 @@ class Desk:
                 self._explained[variant.same] = self._again(variant)().shown
             except StoppedError:
                 raise
-            except Exception as error:  # one method must not end the others' run
+            except Exception as error:  # one method must not end the others' run  # noqa: BLE001
                 self._explained[variant.same] = sentence(error)
         found = self._explained[variant.same]
         if isinstance(found, str):
@@ -101,7 +101,7 @@ def work(explainer: Explainer, document: Document, name: str, key: str, plan: Pl
             desk = Desk(explainer, shorten(explainer.model, document, plan.cut), plan)
         except StoppedError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             failed = tuple(_failed(name, variant, sentence(error)) for variant in plan.variants)
             return Finished(key, failed, (), ())
         for variant in plan.variants:
@@ -143,7 +143,7 @@ def _judged(name: str, variant: Variant, case: Case, plan: Plan) -> Iterator[Mea
             continue
         except StoppedError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             yield replace(empty, status="failed", reason=sentence(error))
             continue
         for number, value in numbers.items():

@@ -84,7 +84,7 @@ class FunctionModel:
         return self._reading.logits(answers)
 
     def _ask_ids(self, tokens: Tokens, queries: Perturbations) -> FloatArray:
-        def call(ids: IntArray, types: IntArray) -> FloatArray:
+        def call(ids: IntArray, types: IntArray) -> FloatArray:  # noqa: ARG001
             return self._call(ids.tolist())
 
         pace = Pace(self._batch_tokens or BATCH_TOKENS)

@@ -116,7 +116,7 @@ def _run(job: Callable[[Model], T], model: Any, state: _Job, turn: _Turn) -> Non
     state.go.acquire()
     try:
         state.result = None if turn.closed else job(model)
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001
         state.error = error
     turn.back.release()
 
@@ -135,7 +135,7 @@ def _answers(model: Any, waiting: list[_Job]) -> list[_Answer | BaseException]:
     start = time.perf_counter()
     try:
         answers = model.logits_of_many(questions)
-    except Exception:
+    except Exception:  # noqa: BLE001
         return [_alone(model, question) for question in questions]
     seconds = time.perf_counter() - start
     sizes = np.array([len(queries.positions) + len(queries) for _, queries in questions], dtype=float)
@@ -147,7 +147,7 @@ def _alone(model: Model, question: Question) -> _Answer | BaseException:
     start = time.perf_counter()
     try:
         return _Answer(model.logits(*question), time.perf_counter() - start)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         return error
 
 

@@ -53,7 +53,7 @@ class Windowed:
     def activation(self) -> Activation:
         return self.model.activation
 
-    def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
+    def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:  # noqa: ARG002
         """The tokens of all windows."""
         if not isinstance(text, str):
             raise InputError("a pair of texts is not read in windows; use long='cut'")

@@ -64,7 +64,11 @@ def _ticks(line: tuple[float, float], start: float, end: float) -> list[float]:
 
 
 def _grid(
-    x: FloatArray, y: FloatArray, across: tuple[float, float], down: tuple[float, float], target: str
+    x: FloatArray,  # noqa: ARG001
+    y: FloatArray,  # noqa: ARG001
+    across: tuple[float, float],
+    down: tuple[float, float],
+    target: str,
 ) -> str:
     floor, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
     parts = []

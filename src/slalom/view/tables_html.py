@@ -84,7 +84,7 @@ def _odd(report: Report, table: Table) -> str:
     )
 
 
-def _shaky(report: Report, table: Table) -> str:
+def _shaky(report: Report, table: Table) -> str:  # noqa: ARG001
     rows = unstable(table)[:MOST]
     if not rows:
         return ""

@@ -93,7 +93,7 @@ class Guard:
             await refused.response(scope, receive, dressed)
         except _Gone:
             return
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             detail = unexpected(error)
             if not started:
                 await problem(500, detail)(scope, receive, dressed)

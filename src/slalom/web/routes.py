@@ -305,7 +305,7 @@ async def _lines(request: Request, job: Job) -> AsyncIterator[str]:
         async for queries in job.follow(request):
             yield json.dumps({"event": "progress", "queries": queries}) + "\n"
         yield '{"event": "result", ' + job.result()[1:] + "\n"
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001
         failure = answer_to(error)
         yield json.dumps({"event": "error", "status": failure.status, "detail": failure.detail}) + "\n"
 

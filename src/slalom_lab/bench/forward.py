@@ -94,7 +94,7 @@ def shapes(forward: Forward, ids: Any, types: Any) -> list[Shape]:
     """The matrix products that the module's linear layers compute for one batch, seen as it runs."""
     found: list[Shape] = []
 
-    def note(part: Any, given: Any, result: Any) -> None:
+    def note(part: Any, given: Any, result: Any) -> None:  # noqa: ARG001
         inner = int(given[0].shape[-1])
         found.append((given[0].numel() // inner, inner, int(result.shape[-1])))
 

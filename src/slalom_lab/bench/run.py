@@ -82,7 +82,7 @@ def measure(bench: Bench, part: str) -> dict[str, Any]:
         found = import_module(f"slalom_lab.bench.parts.{part}").measure(bench)
     except SlalomError as error:
         found = {"failed": str(error), "goals": []}
-    except Exception as error:  # the other parts of a long run are measured all the same
+    except Exception as error:  # the other parts of a long run are measured all the same  # noqa: BLE001
         found = {"failed": f"{type(error).__name__}: {error}", "goals": []}
     took = (datetime.now(UTC) - start).total_seconds()
     return plain({**found, "measured": start.isoformat(timespec="seconds"), "took": took})

@@ -116,7 +116,7 @@ def _told(cell: str) -> Callable[[int, int, str], None] | None:
         return None
     start, told = time.monotonic(), [-1, 0]
 
-    def report(done: int, total: int, what: str) -> None:
+    def report(done: int, total: int, what: str) -> None:  # noqa: ARG001
         if told[0] < 0:
             told[1] = done
         tenth = 10 * done // max(total, 1)

@@ -203,7 +203,7 @@ def _reporter(progress: Progress) -> Any:
     from transformers import TrainerCallback
 
     class Reporter(TrainerCallback):
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
             progress(state.global_step, state.max_steps)
 
     return Reporter()

@@ -58,7 +58,7 @@ class Encoded(dict[str, Any]):
             self[_TYPES] = encoding.type_ids
         self._owners = encoding.sequence_ids
 
-    def sequence_ids(self, row: int = 0) -> list[int | None]:
+    def sequence_ids(self, row: int = 0) -> list[int | None]:  # noqa: ARG002
         """0 or 1 for tokens of the first and second text, None for special ones."""
         return self._owners
 

@@ -57,7 +57,7 @@ class SharedPrefix:
             return forward(ids, types)
         try:
             answers = self._reused(forward, ids[order], types[order], borders)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             self._refuted = not is_out_of_memory(error)
             _log.info("common beginnings are not shared: %s", error)
             return forward(ids, types)

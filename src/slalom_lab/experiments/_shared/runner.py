@@ -157,7 +157,7 @@ def _run(name: str, out: Path, settings: Settings, tell: Tell | None) -> Report:
         outcome = experiments.load(name).run(here)
     except NotRun as error:
         status, reason = "not run", str(error)
-    except Exception as error:  # one experiment must not end the others
+    except Exception as error:  # one experiment must not end the others  # noqa: BLE001
         status, reason = "failed", _sentence(error)
     seconds = round(time.perf_counter() - start, 1)
     return Report(name, told.title, told.claim, status, reason, seconds, outcome)
