@@ -36,6 +36,7 @@ EXPECTED = {
     "sanity",
     "soft",
     "stability",
+    "top_k_drop",
 }
 MARKS = tuple(int(value > 1.0) for value in VALUES)
 COUNTS: Counts = (Counter({(i,): 30 - i for i in range(24)}), Counter({(i,): 3 * i for i in range(24)}))
