@@ -11,7 +11,7 @@ import typer
 
 from slalom.cli import options as o
 from slalom.cli.arguments import value_of
-from slalom.cli.run import say
+from slalom.cli.run import guarded, say
 
 if TYPE_CHECKING:
     from slalom.api import Explainer
@@ -93,9 +93,11 @@ def asking(
         return {}
     from slalom.files import read_text
 
-    found: dict[str, Any] = {"prompt": read_text(prompt_file).rstrip("\r\n"), "labels": _labels(labels)}
-    if endpoint is not None:
-        found["endpoint"] = _endpoint(endpoint, str(llm), options or [], max_requests)
+    found: dict[str, Any] = {"labels": _labels(labels)}
+    with guarded():
+        found["prompt"] = read_text(prompt_file).rstrip("\r\n")
+        if endpoint is not None:
+            found["endpoint"] = _endpoint(endpoint, str(llm), options or [], max_requests)
     return found
 
 
