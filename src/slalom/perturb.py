@@ -87,11 +87,16 @@ def whole(n: int) -> Perturbations:
 
 def kept_counts(kept: Iterable[int] | Iterable[bool], n: int) -> FloatArray:
     """(n,) how often each token stands, from a boolean for each or from positions."""
-    given = np.asarray(kept if isinstance(kept, np.ndarray) else list(check("kept", kept, Iterable)))
+    wanted = f"kept must hold booleans or positions from 0 to {n - 1}"
+    try:
+        given = np.asarray(kept if isinstance(kept, np.ndarray) else list(check("kept", kept, Iterable)))
+    except ValueError as error:
+        raise InputError(f"{wanted}; got sequences of several lengths") from error
     if given.dtype == bool:
         if given.shape != (n,):
             raise InputError(f"kept has {given.size} booleans, but the text has {n} tokens")
         return given.astype(float)
-    if given.size and (not np.issubdtype(given.dtype, np.integer) or given.min() < 0 or given.max() >= n):
-        raise InputError(f"kept must hold booleans or positions from 0 to {n - 1}; got {given.tolist()[:5]}")
+    whole_numbers = given.ndim == 1 and np.issubdtype(given.dtype, np.integer)
+    if given.size and (not whole_numbers or given.min() < 0 or given.max() >= n):
+        raise InputError(f"{wanted}; got {given.tolist()[:5] if given.ndim else given}")
     return np.bincount(given.astype(np.int64), minlength=n).astype(float)
