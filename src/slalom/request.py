@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Mapping
@@ -36,7 +35,7 @@ Long = Literal["cut", "windows"]
 Side = Literal["both", "first", "second"]
 
 _USED = ("torch", "transformers", "numpy")
-"""Packages whose versions belong to a result, where they took part."""
+"""Packages whose versions belong to a result, whichever of them this process has imported."""
 
 _MANY_UNKNOWN = 0.2
 """The share of unknown tokens from which an explanation warns of them."""
@@ -198,7 +197,7 @@ def _completed(explanation: Explanation, model: Model, request: Request, seconds
         "units": "words" if request.refine and whole_units(request.units) else plain(request.units),
         "explain": request.side,
         "model": model.name,
-        "versions": versions(("slalom-xai", *(name for name in _USED if name in sys.modules))),
+        "versions": versions(("slalom-xai", *_USED)),
     }
     if request.refine:
         settings["refined"] = name_of(request.units) if whole_units(request.units) else "sentences"
