@@ -38,7 +38,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def review() -> Explanation:
-    return slalom.explain(REVIEW)
+    return slalom.explain(REVIEW).shown
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +138,7 @@ def test_tooltips_by_hover_and_by_focus(browser: Browser, tmp_path: Path, review
         for show in (token(page, place).hover, token(page, place).focus):
             show()
             told = tip.inner_text().split()
-            assert told[:3] == ["awful", "token", str(place)]
+            assert told[:3] == ["awful", "word", str(place)]
             for name in ("share", "value", "importance", "removal"):
                 at = told.index(name)
                 shown = float(told[at + 1].replace("−", "-"))
