@@ -9,6 +9,9 @@ from hypothesis import HealthCheck, settings
 
 # Ray's workers stand back behind everything else, and starve on a busy machine.
 os.environ.setdefault("RAY_worker_niceness", "0")
+# Workers of the suite side by side have a core each: more threads than cores wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile(
     "slalom", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
