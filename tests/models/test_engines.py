@@ -83,6 +83,40 @@ def test_an_engine_answers_as_the_module_does(engine: str, kind: str) -> None:
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
 
 
+_LIMITED = """
+import os
+import numpy as np
+from slalom.models import open_model
+from slalom.perturb import from_rows
+from zoo import TEXT, tiny
+module, own = tiny("gpt2", num_labels=3)
+model, original = open_model(module, own, engine="openvino"), open_model(module, own, engine="eager")
+tokens = model.tokenize(TEXT)
+asked = from_rows([np.arange(size) for size in range(1, len(tokens) + 1)], len(tokens))
+ours, theirs = original.logits(tokens, asked), model.logits(tokens, asked)
+print(np.abs(ours - theirs).max() <= 1e-5 * np.abs(ours).max(), os.environ["ONEDNN_MAX_CPU_ISA"])
+"""
+"""Without care OpenVINO ends this process (a segmentation fault) on a processor that has AVX-512."""
+
+
+def test_openvino_survives_a_limit_below_what_the_processor_has() -> None:
+    need("openvino")
+    path = os.pathsep.join(sys.path)
+    limited = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2", "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", _LIMITED], env=limited, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.split() == ["True", "AVX2"]  # the user's setting is as it was
+
+
+def test_openvino_that_was_loaded_under_such_a_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "avx2")
+    monkeypatch.setattr(graph, "_cpu_flags", lambda: ["avx2", "avx512f"])
+    monkeypatch.setattr(graph, "_is_loaded", lambda _: True)
+    monkeypatch.setattr(graph, "_openvino_raised", [])
+    with pytest.raises(ModelError, match="AVX512_CORE or take it out"), graph.enough_for_openvino():
+        pass
+
+
 _INT8 = """
 from slalom import Explainer
 found = Explainer(engine="openvino-int8")("The food was great.", method="occlusion", target="positive")

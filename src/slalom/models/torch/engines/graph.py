@@ -4,6 +4,9 @@ What the processor can really do.
 
 Some virtual machines announce AMX, Intel's matrix unit, and then end the process that uses it. oneDNN,
 which computes int8 and bfloat16 products for torch and OpenVINO, believes the announcement.
+
+Where oneDNN is told to keep below AVX-512 and the processor has it, OpenVINO generates code of both kinds in
+one kernel (steps of 8 numbers, registers of 16) and reads beyond its memory.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from slalom.models.torch.forward import Forward, find_logits, is_pretrained
 
 _LIMIT = "ONEDNN_MAX_CPU_ISA"
 _WITHOUT_AMX = "AVX512_CORE_FP16"
+_RAISED = "AVX512_CORE"
+_ENOUGH = ("ALL", "DEFAULT")
 _WITHOUT_VNNI = ("SSE41", "AVX", "AVX2", "AVX512_CORE")
 _VNNI = frozenset({"avx512_vnni", "avx_vnni", "amx_int8"})
 _TRIAL = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
@@ -37,16 +42,14 @@ _TRIAL = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
 
 _set_here: list[str] = []
 """The libraries for whose sake the limit was set; it may have come too late for torch's own oneDNN."""
+_openvino_raised: list[str] = []
+"""The limits that OpenVINO was not told of."""
 
 
 @cache
 def amx_is_broken() -> bool:
     """Whether the processor announces AMX and cannot do it; tried in a process of its own."""
-    try:
-        announced = "amx_tile" in Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return False
-    if not announced:
+    if "amx_tile" not in _cpu_flags():
         return False
     bare = {key: value for key, value in os.environ.items() if key != _LIMIT}
     done = subprocess.run([sys.executable, "-c", _TRIAL], env=bare, capture_output=True, check=False)
@@ -63,6 +66,40 @@ def tame(before: str) -> None:
     _set_here.append(before)
 
 
+@contextmanager
+def enough_for_openvino() -> Iterator[None]:
+    """Inside, oneDNN may use AVX-512 where the processor has it. OpenVINO reads the limit once, at first."""
+    limit = os.environ.get(_LIMIT, "").upper()
+    if not limit or limit in _ENOUGH or limit.startswith("AVX512") or "avx512f" not in _cpu_flags():
+        yield
+        return
+    if not _openvino_raised and _is_loaded("openvino_intel_cpu_plugin"):
+        raise ModelError(
+            f"OpenVINO was in use before, with {_LIMIT}={limit}, and may end the process on a processor with "
+            f"AVX-512; set {_LIMIT}={_RAISED} or take it out before Python starts, or use engine='onnx'"
+        )
+    _openvino_raised.append(limit)
+    os.environ[_LIMIT] = f"{_RAISED}_VNNI" if "VNNI" in limit else _RAISED
+    try:
+        yield
+    finally:
+        os.environ[_LIMIT] = limit
+
+
+def _is_loaded(library: str) -> bool:
+    try:
+        return library in Path("/proc/self/maps").read_text()
+    except OSError:
+        return False
+
+
+def _cpu_flags() -> list[str]:
+    try:
+        return Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        return []
+
+
 def int8_saturates() -> bool:
     """Whether sums of int8 products are cut off at 16 bits: on x86 processors without VNNI instructions.
 
@@ -70,11 +107,7 @@ def int8_saturates() -> bool:
     """
     if platform.machine().lower() not in ("x86_64", "amd64", "i386", "i686"):
         return False
-    try:
-        flags = Path("/proc/cpuinfo").read_text().split()
-    except OSError:
-        flags = []
-    return os.environ.get(_LIMIT, "").upper() in _WITHOUT_VNNI or _VNNI.isdisjoint(flags)
+    return os.environ.get(_LIMIT, "").upper() in _WITHOUT_VNNI or _VNNI.isdisjoint(_cpu_flags())
 
 
 def need_bfloat16(device: torch.device) -> None:

@@ -11,7 +11,7 @@ import torch
 
 from slalom.errors import MissingExtraError
 from slalom.models.torch.engines import Made, Raw
-from slalom.models.torch.engines.graph import INPUTS, exported, tame
+from slalom.models.torch.engines.graph import INPUTS, enough_for_openvino, exported, tame
 from slalom.models.torch.forward import Forward
 from slalom.tokens import FloatArray, IntArray
 
@@ -31,7 +31,7 @@ def read(forward: Forward, purpose: str) -> Iterator[Any]:
         raise MissingExtraError("openvino", "openvino", purpose) from None
     core = openvino.Core()
     core.set_property({"ENABLE_MMAP": False})  # the file goes afterwards
-    with exported(forward, purpose) as path:
+    with exported(forward, purpose) as path, enough_for_openvino():
         yield core.read_model(path)
 
 
