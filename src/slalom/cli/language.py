@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -98,7 +100,15 @@ def asking(
         found["prompt"] = read_text(prompt_file).rstrip("\r\n")
         if endpoint is not None:
             found["endpoint"] = _endpoint(endpoint, str(llm), options or [], max_requests)
+            _end_in_peace()
     return found
+
+
+def _end_in_peace() -> None:
+    """SIGTERM does what Ctrl-C does: requests under way are waited for, and their answers kept."""
+    in_main = threading.current_thread() is threading.main_thread()
+    if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _labels(given: str) -> dict[str, str]:
