@@ -147,8 +147,8 @@ def test_a_run_that_was_told_to_end_asks_nothing_twice(
     labels = ",".join(f"{label}={answer}" for label, answer in LABELS.items())
     command = [sys.executable, "-m", "slalom", "explain", TEXT, "--endpoint", settings["url"]]
     command += ["--llm", "tiny", "--prompt-file", str(tmp_path / "prompt.txt"), "--labels", labels]
-    command += ["--effort", "fast", "--budget", "40", "-e", f"cache={settings['cache']}", "-e", "concurrent=4", "-q"]
-    command += ["--save", str(tmp_path / "saved.json")]
+    command += ["--effort", "fast", "--budget", "40", "-e", f"cache={settings['cache']}", "-q"]
+    command += ["-e", "concurrent=4", "--save", str(tmp_path / "saved.json")]
     assert _end_at_a_third(command, by, server, total) == 130
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
     assert set(asked(server)["answered"].values()) == {1}
