@@ -16,7 +16,6 @@ import shlex
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +29,11 @@ from transformers import (
     AutoTokenizer,
     BertConfig,
     BertForSequenceClassification,
-    DataCollatorWithPadding,
-    Trainer,
-    TrainingArguments,
     set_seed,
 )
+
+from slalom_lab.training.run import descend
+from slalom_lab.training.texts import MaskingCollator
 
 LABELS = {0: "negative", 1: "positive"}
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -153,40 +152,6 @@ def passage(ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return ids[start : start + length]
 
 
-@dataclass
-class MaskTokens:
-    """Pads a batch and replaces a random share of its ordinary tokens by [MASK]."""
-
-    tokenizer: Any
-    share: float
-
-    def __call__(self, rows: list[dict]) -> dict[str, torch.Tensor]:
-        batch = DataCollatorWithPadding(self.tokenizer)(rows)
-        ids = batch["input_ids"]
-        ordinary = ids >= len(SPECIAL)
-        drop = (torch.rand(ids.shape) < self.share) & ordinary
-        batch["input_ids"] = ids.masked_fill(drop, self.tokenizer.mask_token_id)
-        return batch
-
-
-def training_arguments(args: argparse.Namespace, folder: str) -> TrainingArguments:
-    return TrainingArguments(
-        output_dir=folder,
-        num_train_epochs=1,
-        learning_rate=args.learning_rate,
-        label_smoothing_factor=args.smoothing,
-        per_device_train_batch_size=args.batch_size,
-        train_sampling_strategy="group_by_length",
-        warmup_steps=0.06,
-        weight_decay=0.01,
-        save_strategy="no",
-        logging_steps=100,
-        report_to="none",
-        seed=args.seed,
-        use_cpu=True,
-    )
-
-
 def model_config(args: argparse.Namespace, tokenizer: Any) -> BertConfig:
     """The architecture. Attention dropout is off, since it keeps PyTorch from its fused CPU attention."""
     return BertConfig(
@@ -219,13 +184,17 @@ def classification_rows(
 def classify(args: argparse.Namespace, tokenizer: Any, rows: Any) -> BertForSequenceClassification:
     """Train the classifier from random weights. `rows` hold all passes, so the trainer makes one."""
     model = BertForSequenceClassification(model_config(args, tokenizer))
-    with tempfile.TemporaryDirectory() as folder:
-        Trainer(
-            model=model,
-            args=training_arguments(args, folder),
-            train_dataset=rows,
-            data_collator=MaskTokens(tokenizer, args.token_dropout),
-        ).train()
+    descend(
+        model,
+        rows,
+        MaskingCollator(tokenizer, args.token_dropout),
+        epochs=1,
+        batch=args.batch_size,
+        rate=args.learning_rate,
+        seed=args.seed,
+        warmup=0.06,
+        smoothing=args.smoothing,
+    )
     return model
 
 

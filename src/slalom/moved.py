@@ -15,6 +15,16 @@ PROTOCOLS = (
     *("naive_bayes_agreement", "recovery", "removals", "sanity", "stability"),
 )
 PARTS = ["equal_quality", "equal_samples", "limits", "memory", "overhead", "scaling", "together"]
+THEORY = {
+    "attention_weights": "layer",
+    "curvature": "histogram",
+    "gradients": "layer",
+    "lemmas": "masking",
+    "lime_bandwidth": "lime",
+    "lime_limit": "lime",
+    "mlp_bound": "stacks",
+    "several_heads": "heads",
+}
 
 MOVED = {
     "slalom.bench": "slalom_lab.bench",
@@ -27,6 +37,8 @@ MOVED = {
     "slalom.corpus.summary": "slalom.audit.summary",
     "slalom.corpus.global_fit": "slalom.audit.global_slalom",
     "slalom.corpus.global_slalom": "slalom.audit.global_slalom",
+    "slalom.theory.train": "slalom_lab.training.layer",
+    **{f"slalom.theory.{old}": f"slalom.theory.{new}" for old, new in THEORY.items()},
     **{f"slalom.evaluate.{name}": f"slalom.evaluate.protocols.{name}" for name in PROTOCOLS},
     **{f"slalom.bench.{name}": f"slalom_lab.bench.parts.{name}" for name in PARTS},
 }

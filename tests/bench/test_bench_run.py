@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from rounding import same_scores
 from slalom.cli import app
 from slalom.errors import InputError, SlalomError
-from slalom_lab.bench import PARTS, Settings, peers
+from slalom_lab.bench import PARTS, BenchSettings, peers
 from slalom_lab.bench.parts import equal_quality
 from slalom_lab.bench.report import markdown
 from slalom_lab.bench.run import run
@@ -61,7 +61,7 @@ def finished(model: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[t
         patch.setitem(peers.PEERS, "lime", replace(peers.PEERS["lime"], module="no_such_package"))
         patch.setitem(peers.PEERS, "captum", replace(peers.PEERS["captum"], explain=fail))
         out = tmp_path_factory.mktemp("out")
-        settings = Settings(model=model, **TINY)
+        settings = BenchSettings(model=model, **TINY)
         yield run(settings, SENTENCES, out=out, source="sentences", command="slalom bench"), out
 
 
@@ -107,7 +107,7 @@ def test_ratios_follow_from_the_seconds_beside_them(finished: tuple[dict[str, An
 
 
 def test_equal_quality_times_every_engine_and_ranks_with_the_default(model: str) -> None:
-    settings = Settings(model=model, **{**TINY, "engines": ("eager", "lean"), "repeats": 2})
+    settings = BenchSettings(model=model, **{**TINY, "engines": ("eager", "lean"), "repeats": 2})
     bench = Bench(settings, SENTENCES)
     found = equal_quality._ours(bench, bench.working(), SENTENCES[0], 10)
     assert list(found["seconds"]) == ["lean", "eager"]  # the default comes first
@@ -130,7 +130,7 @@ def test_peers_that_cannot_be_measured_say_why(finished: tuple[dict[str, Any], P
 def test_finished_parts_outlive_an_interruption(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = Settings(model=model, **TINY)
+    settings = BenchSettings(model=model, **TINY)
 
     def interrupted(_: object) -> Any:
         raise KeyboardInterrupt
@@ -146,7 +146,7 @@ def test_finished_parts_outlive_an_interruption(
 
 def test_another_run_is_not_dropped_unless_asked(model: str, tmp_path: Path) -> None:
     file = tmp_path / "bench.json"
-    settings = Settings(model=model, **TINY)
+    settings = BenchSettings(model=model, **TINY)
     run(settings, SENTENCES, parts=("overhead",), out=tmp_path)
     before = file.read_bytes()
     for changed, given in (("samples was 24, now 30", {"samples": 30}), ("seed was 0, now 1", {"seed": 1})):
@@ -166,7 +166,7 @@ def test_a_part_that_fails_is_reported_and_the_others_go_on(
         raise SlalomError("no memory here")
 
     monkeypatch.setattr("slalom_lab.bench.parts.memory.measure", broken)
-    found = run(Settings(model=model, **TINY), SENTENCES, parts=("memory", "overhead"))
+    found = run(BenchSettings(model=model, **TINY), SENTENCES, parts=("memory", "overhead"))
     assert "Not measured: no memory here" in markdown(found)
     assert found["parts"]["overhead"]["goals"]
 
@@ -182,7 +182,7 @@ def test_a_part_that_fails_is_reported_and_the_others_go_on(
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(InputError, match=told):
-        Settings(**wrong)
+        BenchSettings(**wrong)
 
 
 def test_the_command_prints_json_and_nothing_else(model: str, tmp_path: Path) -> None:

@@ -14,28 +14,31 @@ from planted_cases import WORDS, explainer
 from slalom.cli import app
 from slalom.errors import SlalomError
 from slalom_lab.bench import league as module
-from slalom_lab.bench.league import Cell, family, league
+from slalom_lab.bench.league import LeagueCell, family, league
 from slalom_lab.bench.league_page import sentences, write_page
 
 
 @pytest.fixture
-def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
+def cells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[LeagueCell]:
     rng = np.random.default_rng(0)
     rows = [{"text": " ".join(rng.permutation(WORDS)[:9]), "label": 1, "split": "test"} for _ in range(7)]
     (tmp_path / "texts.jsonl").write_text("\n".join(map(json.dumps, rows)))
     monkeypatch.setattr(module, "METHODS", ("occlusion", "lime:budget=30", "lime:budget=60", "random"))
     monkeypatch.setattr(module, "PROTOCOLS", ("all_scales:copies=40", "deletion"))
     monkeypatch.chdir(tmp_path)
-    return [Cell("planted", "a planted model", "planted", "texts.jsonl"), Cell("gone", "no model", "x", "y")]
+    return [
+        LeagueCell("planted", "a planted model", "planted", "texts.jsonl"),
+        LeagueCell("gone", "no model", "x", "y"),
+    ]
 
 
-def opened(cell: Cell, _: Any) -> Any:
+def opened(cell: LeagueCell, _: Any) -> Any:
     if cell.model != "planted":
         raise SlalomError(f"no model {cell.model}")
     return explainer()
 
 
-def test_it_runs_continues_and_takes_another_row(cells: list[Cell], tmp_path: Path):
+def test_it_runs_continues_and_takes_another_row(cells: list[LeagueCell], tmp_path: Path):
     steps: list[int] = []
 
     def watch(_: str):

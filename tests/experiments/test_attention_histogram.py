@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from slalom_lab.experiments import attention_histogram
-from slalom_lab.experiments._shared.outcome import Row, Settings, select
+from slalom_lab.experiments._shared.outcome import Row, RunSettings, select
 
 
 def test_histogram(tmp_path: Path) -> None:
     outcome = attention_histogram.run(
-        Settings(out=tmp_path, seed=3), attention_histogram.Size(4, 16, 60, 5, 2)
+        RunSettings(out=tmp_path, seed=3), attention_histogram.Size(4, 16, 60, 5, 2)
     )
     assert attention_histogram.judge(outcome.rows) == (outcome.verdict, outcome.sentence)
     assert outcome.verdict is False  # nothing counts after so few steps

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from planted_texts import planted
-from slalom.theory.gradients import gradient
+from slalom.theory.layer import gradient, look
 from slalom.theory.layer import layer as weights_of
-from slalom.theory.layer import look
-from slalom.theory.lime_limit import least_squares
+from slalom.theory.lime import least_squares
 from slalom.theory.masking import Masked, masked
 from slalom_lab import experiments
 from slalom_lab.experiments import (
@@ -34,9 +33,9 @@ from slalom_lab.experiments._shared.attention_models import (
     texts_to_explain,
     untrained,
 )
-from slalom_lab.experiments._shared.outcome import NotRun, Outcome, Row, Settings, distinct, select
+from slalom_lab.experiments._shared.outcome import Findings, NotRun, Row, RunSettings, distinct, select
 
-RECIPE = Recipe(60, 2, vocabulary=60, rate=1e-2, batch=16, tested=20, width=8, inner=4, heads=2, places=24)
+RECIPE = Recipe(60, 2, vocabulary=60, rate=1e-2, batch=16, tested=20, width=8, heads=2, places=24)
 EXPERIMENTS = (
     "attention_error",
     "attention_explainers",
@@ -48,7 +47,7 @@ EXPERIMENTS = (
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings(tmp_path_factory: pytest.TempPathFactory) -> RunSettings:
     base = tmp_path_factory.mktemp("attention")
     documents = planted(120, seed=1)
     frame = pandas.DataFrame(
@@ -62,15 +61,15 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         f"{frame.loc[3, 'text']} {attention_explainers.SENTENCE} {attention_heads.SENTENCE}"
     )
     frame.to_parquet(base / "imdb.parquet")
-    return Settings(data_dir=base, cache=base / "cache", out=base / "out")
+    return RunSettings(data_dir=base, cache=base / "cache", out=base / "out")
 
 
 @pytest.fixture(scope="module")
-def layer(settings: Settings) -> OneLayer:
+def layer(settings: RunSettings) -> OneLayer:
     return one_layer(settings, RECIPE)
 
 
-def consistent(name: str, outcome: Outcome) -> None:
+def consistent(name: str, outcome: Findings) -> None:
     assert experiments.load(name).judge(outcome.rows) == (outcome.verdict, outcome.sentence)
     assert all(row.ours is None or np.isfinite(row.ours) for row in outcome.rows)
     assert outcome.settings["width"] == 8
@@ -93,7 +92,7 @@ def test_the_papers_items_are_there() -> None:
     assert set(EXPERIMENTS) == {name for name in experiments.names() if name.startswith("attention_")}
 
 
-def test_a_layer_is_trained_once_and_kept_by_its_settings(settings: Settings, layer: OneLayer) -> None:
+def test_a_layer_is_trained_once_and_kept_by_its_settings(settings: RunSettings, layer: OneLayer) -> None:
     assert settings.cache is not None
     assert layer.model.config.pad_to_max
     kept = set(settings.cache.iterdir())
@@ -115,7 +114,7 @@ def test_what_is_needed_is_told() -> None:
     assert set(needs.values()) == {("imdb",)}
 
 
-def test_texts(settings: Settings, layer: OneLayer) -> None:
+def test_texts(settings: RunSettings, layer: OneLayer) -> None:
     ids = distinct_words(settings, layer, 5)
     assert ids[0] == layer.weights.cls
     assert len(ids) == len(set(ids.tolist())) == 6
@@ -125,7 +124,7 @@ def test_texts(settings: Settings, layer: OneLayer) -> None:
     assert len(texts_to_explain(settings, layer, 4)) <= 4
 
 
-def test_lime_masks_words_of_the_document(settings: Settings, layer: OneLayer) -> None:
+def test_lime_masks_words_of_the_document(settings: RunSettings, layer: OneLayer) -> None:
     """Many samples come near the exact limit; a narrow bandwidth and another seed are used."""
     document = masked(layer.weights, distinct_words(settings, layer, 5))
     found = lime(document, 3000, 0)
@@ -143,7 +142,7 @@ def test_lime_gives_a_linear_function_back() -> None:
     np.testing.assert_allclose(lime(document, 4000, 0), values[0] / 5, rtol=5e-3, atol=1e-3)
 
 
-def test_gradient(settings: Settings, layer: OneLayer) -> None:
+def test_gradient(settings: RunSettings, layer: OneLayer) -> None:
     outcome = attention_gradient.run(settings, attention_gradient.Size(RECIPE, 3))
     consistent("attention_gradient", outcome)
     assert outcome.verdict is True
@@ -157,7 +156,7 @@ def test_gradient(settings: Settings, layer: OneLayer) -> None:
 
 
 def test_autograd_runs_through_the_filling_and_disagrees_with_a_wrong_gradient(
-    settings: Settings, layer: OneLayer
+    settings: RunSettings, layer: OneLayer
 ) -> None:
     model = untrained(layer, settings, 2, 1.0)
     ids = distinct_words(settings, layer, 4)
@@ -173,7 +172,7 @@ def test_autograd_runs_through_the_filling_and_disagrees_with_a_wrong_gradient(
     assert (up - down) / 2e-5 == pytest.approx(found[20, 3], rel=1e-6)
 
 
-def test_the_gradient_verdict_falls_with_an_error(settings: Settings) -> None:
+def test_the_gradient_verdict_falls_with_an_error(settings: RunSettings) -> None:
     outcome = attention_gradient.run(settings, attention_gradient.Size(RECIPE, 1))
     for form in (attention_gradient.PUBLISHED, attention_gradient.COMPLETE):
         wrong = changed(
@@ -190,7 +189,7 @@ def test_the_gradient_verdict_falls_with_an_error(settings: Settings) -> None:
         assert "0.001" in sentence
 
 
-def test_explainers(settings: Settings, layer: OneLayer) -> None:
+def test_explainers(settings: RunSettings, layer: OneLayer) -> None:
     size = attention_explainers.Size(RECIPE, 3)
     outcome = attention_explainers.run(settings, size)
     consistent("attention_explainers", outcome)
@@ -226,7 +225,7 @@ def test_explainers_verdict_counts_pairs(value: float, error: float, wanted: boo
     assert "the largest word of the sentence is c (G-avg, G-l1" in sentence
 
 
-def test_heads(settings: Settings, layer: OneLayer) -> None:
+def test_heads(settings: RunSettings, layer: OneLayer) -> None:
     outcome = attention_heads.run(settings, attention_heads.Size(RECIPE, 5))
     consistent("attention_heads", outcome)
     assert distinct(outcome.rows, "head") == ["1", "2", attention_heads.NEAREST, attention_heads.TOGETHER]
@@ -239,7 +238,7 @@ def test_heads(settings: Settings, layer: OneLayer) -> None:
     assert outcome.figure == "figure.png"
 
 
-def test_heads_verdict(settings: Settings) -> None:
+def test_heads_verdict(settings: RunSettings) -> None:
     rows = attention_heads.run(settings, attention_heads.Size(RECIPE, 5)).rows
     apart, effect = "two heads, attention apart", "α-avg with size of effect"
     good = changed(tuple(changed(rows, apart, 0.8, 0.01)), effect, 0.1, 0.01)
@@ -260,7 +259,7 @@ def test_two_heads_with_nothing_in_common_lie_wholly_apart() -> None:
     assert same["α-avg with size of effect"] == pytest.approx(-1.0)
 
 
-def test_lime_plots(settings: Settings) -> None:
+def test_lime_plots(settings: RunSettings) -> None:
     outcome = attention_lime.run(settings, attention_lime.Size(RECIPE, 6, 400, 3, (3,)))
     consistent("attention_lime", outcome)
     assert set(distinct(outcome.rows, "form")) == {*attention_lime.FORMS, attention_lime.OWN}
@@ -278,7 +277,7 @@ def test_lime_plots(settings: Settings) -> None:
     assert f"errs by {own:.0%}" in attention_lime.analyse(outcome.rows)
 
 
-def test_lime_verdict(settings: Settings) -> None:
+def test_lime_verdict(settings: RunSettings) -> None:
     rows = attention_lime.run(settings, attention_lime.Size(RECIPE, 6, 100, 2, (3,))).rows
     where = {"form": attention_lime.PAPERS, "bandwidth": attention_lime.LARGE}
     rows = tuple(changed(rows, "within the runs", 0.9, None, form=attention_lime.EXACT))
@@ -289,7 +288,7 @@ def test_lime_verdict(settings: Settings) -> None:
     assert "31% of the crosses" in sentence
 
 
-def test_error(settings: Settings) -> None:
+def test_error(settings: RunSettings) -> None:
     outcome = attention_error.run(settings, attention_error.Size(RECIPE, 4, 400))
     consistent("attention_error", outcome)
     [slope] = select(
@@ -306,7 +305,7 @@ def test_error(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(("gap", "wanted"), [(0.4, False), (-0.4, True), (0.01, None)])
-def test_error_verdict(settings: Settings, gap: float, wanted: bool | None) -> None:
+def test_error_verdict(settings: RunSettings, gap: float, wanted: bool | None) -> None:
     rows = attention_error.run(settings, attention_error.Size(RECIPE, 2, 50)).rows
     made = changed(rows, "error beyond that of one run", gap, 0.02, model=attention_error.TRAINED)
     assert attention_error.judge(made)[0] is wanted

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 from slalom.cli import app
 from slalom.errors import InputError
 from slalom_lab import experiments
-from slalom_lab.experiments._shared.outcome import Row, Settings, mean_row, read_outcome
+from slalom_lab.experiments._shared.outcome import Row, RunSettings, mean_row, read_outcome
 from slalom_lab.experiments._shared.report import table, write_report
-from slalom_lab.experiments._shared.runner import Report, read_reports, reproduce
+from slalom_lab.experiments._shared.runner import ExperimentReport, read_reports, reproduce
 
 NAMES = experiments.names()
 
@@ -95,7 +95,7 @@ def test_the_first_word_of_a_name_is_enough_where_it_is_one() -> None:
 
 
 def test_a_run_writes_rows_outcome_figure_and_report(tmp_path: Path) -> None:
-    [report] = reproduce(["toy_sum"], tmp_path, Settings())
+    [report] = reproduce(["toy_sum"], tmp_path, RunSettings())
     write_report(tmp_path)
     folder = tmp_path / "toy_sum"
     assert {"rows.csv", "outcome.json", "figure.png", "figure.svg"} <= {p.name for p in folder.iterdir()}
@@ -120,8 +120,8 @@ def test_a_run_writes_rows_outcome_figure_and_report(tmp_path: Path) -> None:
 
 
 def test_the_verdict_follows_the_rows(tmp_path: Path) -> None:
-    [quick] = reproduce(["toy_sum"], tmp_path / "quick", Settings())
-    [full] = reproduce(["toy_sum"], tmp_path / "full", Settings("full", seed=4))
+    [quick] = reproduce(["toy_sum"], tmp_path / "quick", RunSettings())
+    [full] = reproduce(["toy_sum"], tmp_path / "full", RunSettings("full", seed=4))
     assert (quick.verdict, full.verdict) == ("holds", "does not hold")
     assert full.outcome is not None
     assert full.outcome.seeds == (4,)
@@ -131,11 +131,11 @@ def test_the_verdict_follows_the_rows(tmp_path: Path) -> None:
 def test_missing_data_and_failures_do_not_stop_the_others(tmp_path: Path) -> None:
     seen: list[tuple[str, bool]] = []
 
-    def done(report: Report, before: bool) -> None:
+    def done(report: ExperimentReport, before: bool) -> None:
         seen.append((report.name, before))
 
     names = ["toy_broken", "toy_data", "toy_sum"]
-    reports = reproduce(names, tmp_path, Settings(), done=done)
+    reports = reproduce(names, tmp_path, RunSettings(), done=done)
     assert [report.verdict for report in reports] == ["failed", "not run", "holds"]
     assert reports[0].reason == "RuntimeError: it broke"
     assert "needs the data set yelp_hat" in reports[1].sentence
@@ -156,26 +156,26 @@ def test_a_missing_package_says_how_to_install_it(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if name == "shap" else real(name, *a)
     )
-    [report] = reproduce(["fig6_shap_repeats"], tmp_path, Settings())
+    [report] = reproduce(["fig6_shap_repeats"], tmp_path, RunSettings())
     assert report.verdict == "not run"
     assert report.sentence == "needs shap; install them with: pip install 'slalom-xai[methods]'"
 
 
 def test_finished_experiments_are_not_repeated(tmp_path: Path) -> None:
-    [first] = reproduce(["toy_sum"], tmp_path, Settings())
-    [again] = reproduce(["toy_sum"], tmp_path, Settings())
+    [first] = reproduce(["toy_sum"], tmp_path, RunSettings())
+    [again] = reproduce(["toy_sum"], tmp_path, RunSettings())
     assert (runs(tmp_path), again) == (1, first)
-    reproduce(["toy_sum"], tmp_path, Settings(), fresh=True)
+    reproduce(["toy_sum"], tmp_path, RunSettings(), fresh=True)
     assert runs(tmp_path) == 2
-    reproduce(["toy_broken"], tmp_path, Settings())
-    [broken] = reproduce(["toy_broken"], tmp_path, Settings())  # what failed is tried again
+    reproduce(["toy_broken"], tmp_path, RunSettings())
+    [broken] = reproduce(["toy_broken"], tmp_path, RunSettings())  # what failed is tried again
     assert broken.status == "failed"
 
 
 def test_a_folder_keeps_to_its_settings(tmp_path: Path) -> None:
-    reproduce(["toy_sum"], tmp_path, Settings())
+    reproduce(["toy_sum"], tmp_path, RunSettings())
     with pytest.raises(InputError, match=r"other settings .*mode quick, seed 0.*--fresh"):
-        reproduce(["toy_sum"], tmp_path, Settings("full"))
+        reproduce(["toy_sum"], tmp_path, RunSettings("full"))
     assert runs(tmp_path) == 1
 
 
@@ -183,11 +183,11 @@ def test_an_experiment_whose_sizes_changed_is_repeated_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["toy_sum", "toy_other"]
-    reproduce(names, tmp_path, Settings())
+    reproduce(names, tmp_path, RunSettings())
     module = experiments.load("toy_sum")
     monkeypatch.setitem(module.SIZES, "quick", module.Size(3))
     seen: dict[str, bool] = {}
-    reproduce(names, tmp_path, Settings(), done=lambda report, before: seen.update({report.name: before}))
+    reproduce(names, tmp_path, RunSettings(), done=lambda report, before: seen.update({report.name: before}))
     assert seen == {"toy_sum": False, "toy_other": True}
     assert runs(tmp_path) == 2
 
@@ -195,7 +195,7 @@ def test_an_experiment_whose_sizes_changed_is_repeated_alone(
 @pytest.mark.parametrize("given", [{"mode": "slow"}, {"seed": -1}, {"seed": 1.5}])
 def test_wrong_settings_are_refused(given: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        Settings(**given)  # type: ignore[arg-type]
+        RunSettings(**given)  # type: ignore[arg-type]
 
 
 def test_a_mean_and_its_standard_error() -> None:
@@ -220,7 +220,7 @@ def test_the_table_has_a_line_for_each_place_and_a_column_for_each_measure() -> 
 
 
 def test_the_report_goes_elsewhere_with_its_figures(tmp_path: Path) -> None:
-    reproduce(["toy_sum"], tmp_path / "out", Settings())
+    reproduce(["toy_sum"], tmp_path / "out", RunSettings())
     (tmp_path / "docs").mkdir()
     write_report(tmp_path / "out", tmp_path / "docs" / "reproduction.md")
     assert (tmp_path / "docs" / "images" / "reproduction" / "toy_sum.png").is_file()
@@ -228,7 +228,7 @@ def test_the_report_goes_elsewhere_with_its_figures(tmp_path: Path) -> None:
 
 
 def test_the_report_is_in_the_papers_order_and_analyses_the_rows(tmp_path: Path) -> None:
-    reproduce(["toy_sum", "toy_broken", "toy_other"], tmp_path, Settings())
+    reproduce(["toy_sum", "toy_broken", "toy_other"], tmp_path, RunSettings())
     text = write_report(tmp_path).read_text()
     assert text.index("## toy_other") < text.index("## toy_sum")  # Fig. 2 stands before Fig. 10
     assert "Analysis: of 2 numbers each is 1." in text
@@ -238,7 +238,7 @@ def test_the_report_is_in_the_papers_order_and_analyses_the_rows(tmp_path: Path)
 
 
 def test_the_report_names_an_encoder_that_was_given(tmp_path: Path) -> None:
-    reproduce(["toy_sum"], tmp_path, Settings("full", encoder=tmp_path / "mine"))
+    reproduce(["toy_sum"], tmp_path, RunSettings("full", encoder=tmp_path / "mine"))
     assert "--full --data-dir DIR --encoder ENCODER --out OUT" in write_report(tmp_path).read_text()
 
 

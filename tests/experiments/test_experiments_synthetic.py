@@ -15,9 +15,9 @@ from slalom_lab.experiments import fig3_repeats, fig6_shap_repeats, fig9_ana, re
 from slalom_lab.experiments._shared import solvers
 from slalom_lab.experiments._shared.linear_models import MLP, fully_connected, truth
 from slalom_lab.experiments._shared.outcome import (
-    Outcome,
+    Findings,
     Row,
-    Settings,
+    RunSettings,
     Verdict,
     all_of,
     decide,
@@ -41,12 +41,12 @@ from slalom_lab.training import Network
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings(tmp_path_factory: pytest.TempPathFactory) -> RunSettings:
     base = tmp_path_factory.mktemp("experiments")
-    return Settings(cache=base / "cache", out=base / "out")
+    return RunSettings(cache=base / "cache", out=base / "out")
 
 
-def consistent(name: str, outcome: Outcome) -> None:
+def consistent(name: str, outcome: Findings) -> None:
     assert experiments.load(name).judge(outcome.rows) == (outcome.verdict, outcome.sentence)
     assert all(row.ours is None or np.isfinite(row.ours) for row in outcome.rows)
 
@@ -66,7 +66,7 @@ def test_the_linear_data_set_is_that_of_table_3() -> None:
     assert str(documents[0].text).split() == [WORDS[i] for i in sequences[0]]
 
 
-def test_a_model_is_asked_about_exactly_the_sequences(settings: Settings) -> None:
+def test_a_model_is_asked_about_exactly_the_sequences(settings: RunSettings) -> None:
     """Words in any order and number: what the tokenizer makes of the text is what was asked."""
     documents = labelled(
         linear_sequences(60, np.random.default_rng(0)), np.zeros(60), WORDS, np.random.default_rng(0)
@@ -81,7 +81,7 @@ def test_a_model_is_asked_about_exactly_the_sequences(settings: Settings) -> Non
             assert np.log(told["positive"] / told["negative"]) == pytest.approx(found, abs=1e-4)
 
 
-def test_training_learns_the_relation(settings: Settings) -> None:
+def test_training_learns_the_relation(settings: RunSettings) -> None:
     rng = np.random.default_rng(1)
     sequences = linear_sequences(3000, rng)
     documents = labelled(sequences, truth(sequences), WORDS, rng)
@@ -127,7 +127,7 @@ def test_the_likeliest_slalom_is_a_maximum_and_near_the_truth() -> None:
 RECOVERY = recovery.Size(6, 8, 400, (100, 400), 1, 16, ("distilbert",), (1,), 1)
 
 
-def test_recovery(settings: Settings) -> None:
+def test_recovery(settings: RunSettings) -> None:
     outcome = recovery.run(settings, RECOVERY)
     consistent("recovery", outcome)
     for queries in (100, 400):
@@ -144,14 +144,14 @@ def test_recovery(settings: Settings) -> None:
     assert "maximum-likelihood" in recovery.analyse(outcome.rows)
 
 
-def _changed(outcome: Outcome, where: dict[str, Any], measure: str, ours: float) -> list[Row]:
+def _changed(outcome: Findings, where: dict[str, Any], measure: str, ours: float) -> list[Row]:
     return [
         replace(row, ours=ours) if row.measure == measure and where.items() <= row.where.items() else row
         for row in outcome.rows
     ]
 
 
-def test_recoverys_verdict_needs_log_odds_and_a_tenth_of_sgds_error(settings: Settings) -> None:
+def test_recoverys_verdict_needs_log_odds_and_a_tenth_of_sgds_error(settings: RunSettings) -> None:
     outcome = recovery.run(settings, RECOVERY)
     where, measure = {"model": "distilbert"}, "parameter MSE, exact"
     rows = _changed(outcome, where, "R² of the log-odds", 0.97)
@@ -177,7 +177,7 @@ def _linear_size(module: Any, **more: Any) -> Any:
     )
 
 
-def test_fig3(settings: Settings) -> None:
+def test_fig3(settings: RunSettings) -> None:
     outcome = fig3_repeats.run(settings, _linear_size(fig3_repeats))
     consistent("fig3_repeats", outcome)
     assert distinct(outcome.rows, "model, layers") == [fig3_repeats.TRUTH, MLP, "bert, 1"]
@@ -186,7 +186,7 @@ def test_fig3(settings: Settings) -> None:
     assert fig3_repeats.judge(risen)[0] is False
 
 
-def test_fig6(settings: Settings) -> None:
+def test_fig6(settings: RunSettings) -> None:
     outcome = fig6_shap_repeats.run(settings, _linear_size(fig6_shap_repeats, budget=50))
     consistent("fig6_shap_repeats", outcome)
     network = fully_connected(600, 60, 0)
@@ -197,7 +197,7 @@ def test_fig6(settings: Settings) -> None:
     same_answers(many, whole / 20)  # efficiency and symmetry
 
 
-def test_fig9(settings: Settings) -> None:
+def test_fig9(settings: RunSettings) -> None:
     size = fig9_ana.Size((4, 6), (4, 8), 300, 200, 1, 16, 1, 2)
     assert size.settings == [(6, 4), (6, 8), (4, 8)]
     outcome = fig9_ana.run(settings, size)
@@ -246,7 +246,7 @@ def test_fig9s_slopes_are_those_of_the_errors() -> None:
     assert select(rows, fig9_ana.APART)[0] == pytest.approx(0.0)
 
 
-def test_table6(settings: Settings) -> None:
+def test_table6(settings: RunSettings) -> None:
     size = table6_surrogates.Size(400, 1, 16, ("gpt2",), (1,), 300, 1)
     outcome = table6_surrogates.run(settings, size)
     consistent("table6_surrogates", outcome)

@@ -17,7 +17,7 @@ from slalom.tokens import FloatArray
 from slalom_lab import experiments
 from slalom_lab.experiments import all_scales, multi_class
 from slalom_lab.experiments._shared import scales
-from slalom_lab.experiments._shared.outcome import Row, Settings, select
+from slalom_lab.experiments._shared.outcome import Row, RunSettings, select
 
 WORDS = tuple(f"w{i}" for i in range(24))
 
@@ -67,7 +67,7 @@ def test_places_in_the_copy() -> None:
 
 
 @pytest.fixture(scope="module")
-def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings(tmp_path_factory: pytest.TempPathFactory) -> RunSettings:
     base: Path = tmp_path_factory.mktemp("scales")
     texts = planted(60, seed=1)
     frame = pandas.DataFrame(
@@ -79,17 +79,17 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     )
     for name in ("imdb", "agnews", "emotion"):
         frame.to_parquet(base / f"{name}.parquet")
-    return Settings(data_dir=base, cache=base / "cache", out=base / "out")
+    return RunSettings(data_dir=base, cache=base / "cache", out=base / "out")
 
 
-def test_the_picture_of_all_sizes(settings: Settings) -> None:
+def test_the_picture_of_all_sizes(settings: RunSettings) -> None:
     outcome = all_scales.run(settings, all_scales.Size(2, 60, 30, 16))
     assert experiments.load("all_scales").judge(outcome.rows) == (outcome.verdict, outcome.sentence)
     assert len(select(outcome.rows, scales.OVERALL)) == 3
     assert outcome.figure == "figure.png"
 
 
-def test_several_classes(settings: Settings) -> None:
+def test_several_classes(settings: RunSettings) -> None:
     outcome = multi_class.run(settings, multi_class.Size(40, 1, 1, 16, 2, 60, 30, 16))
     assert multi_class.judge(outcome.rows) == (outcome.verdict, outcome.sentence)
     assert len(select(outcome.rows, scales.OVERALL)) == 6

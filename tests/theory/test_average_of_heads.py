@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from slalom.errors import InputError
 from slalom.surrogate import Slalom
-from slalom.theory.heads import average
-from slalom.theory.several_heads import fit_heads, is_slalom, least_distance, merged
+from slalom.theory.heads import average, fit_heads, is_slalom, least_distance, merged
 
 UNITS = 4
 

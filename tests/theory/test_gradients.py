@@ -10,9 +10,15 @@ import pytest
 import torch
 
 from slalom.theory.attention_layer import AttentionLayer
-from slalom.theory.attention_weights import attention_average, attention_max
-from slalom.theory.gradients import gradient, gradient_as_key, readings
-from slalom.theory.layer import layer, look
+from slalom.theory.layer import (
+    attention_average,
+    attention_max,
+    gradient,
+    gradient_as_key,
+    layer,
+    look,
+    readings,
+)
 from theory_layers import ids_of, make
 
 TEXT = "a good film with a very good cast and plot"

@@ -11,8 +11,18 @@ import torch
 
 from rounding import ANSWERS
 from slalom.errors import InputError
-from slalom.theory.curvature import curvature, loss_of, sequences, settle, slope_and_hessian
-from slalom.theory.histogram import Kind, Solution, counts, pattern, solve
+from slalom.theory.histogram import (
+    Kind,
+    Solution,
+    counts,
+    curvature,
+    loss_of,
+    pattern,
+    sequences,
+    settle,
+    slope_and_hessian,
+    solve,
+)
 
 
 def test_counts() -> None:

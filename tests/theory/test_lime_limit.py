@@ -12,7 +12,7 @@ import torch
 from lime.lime_text import LimeTextExplainer
 
 from slalom.errors import InputError
-from slalom.theory import lime_limit
+from slalom.theory import lime
 from slalom.theory.attention_layer import UNK
 from slalom.theory.layer import layer, look
 from slalom.theory.masking import Masked, masked
@@ -77,11 +77,11 @@ def test_words_can_be_given_and_are_checked() -> None:
 def test_expectations_and_coefficients_equal_enumeration(d: int, fixed: float, spread: float) -> None:
     document = random_document(d, fixed=fixed, spread=spread)
     beta, given, mean = enumerate_lime(document)
-    exact, average = lime_limit.expectations(document)
+    exact, average = lime.expectations(document)
     np.testing.assert_allclose(exact, given, atol=1e-11)
     assert average == pytest.approx(mean, abs=1e-11)
-    np.testing.assert_allclose(lime_limit.least_squares(document), beta, atol=1e-10)
-    np.testing.assert_allclose(lime_limit.mardaoui_garreau(document), 3 * (given - given.mean()), atol=1e-10)
+    np.testing.assert_allclose(lime.least_squares(document), beta, atol=1e-10)
+    np.testing.assert_allclose(lime.mardaoui_garreau(document), 3 * (given - given.mean()), atol=1e-10)
 
 
 def test_coefficients_of_a_real_layer_equal_enumeration() -> None:
@@ -89,12 +89,12 @@ def test_coefficients_of_a_real_layer_equal_enumeration() -> None:
     document = masked(layer(model), ids_of(tokenizer, TEXT))
     assert document.size == 6
     beta, _, _ = enumerate_lime(document)
-    np.testing.assert_allclose(lime_limit.least_squares(document), beta, atol=1e-12)
+    np.testing.assert_allclose(lime.least_squares(document), beta, atol=1e-12)
 
 
 def test_one_word_is_too_few() -> None:
     with pytest.raises(InputError, match="two words"):
-        lime_limit.expectations(random_document(1))
+        lime.expectations(random_document(1))
 
 
 def relative(estimate: np.ndarray, truth: np.ndarray) -> float:
@@ -104,9 +104,9 @@ def relative(estimate: np.ndarray, truth: np.ndarray) -> float:
 @pytest.mark.parametrize("fixed", [1.0, 100.0, 10_000.0])
 def test_the_published_forms_beside_the_truth(fixed: float) -> None:
     document = random_document(99, heads=6, fixed=fixed)
-    truth = lime_limit.least_squares(document)
+    truth = lime.least_squares(document)
     errors = {
-        name: relative(getattr(lime_limit, name)(document), truth)
+        name: relative(getattr(lime, name)(document), truth)
         for name in ("mean_field", "mardaoui_garreau", "three_halves")
     }
     assert errors["mean_field"] < 0.005
@@ -118,23 +118,19 @@ def test_where_the_filling_outweighs_the_text_the_factor_is_one_not_three_halves
     """T ≪ T_max is the theorem's own regime: there f is linear in the presence of words, and LIME gives a
     linear function back as it is. With equal weights it is linear for every T."""
     short = random_document(30, fixed=1e6)
-    truth = lime_limit.least_squares(short)
-    np.testing.assert_allclose(
-        lime_limit.mean_field(short), truth, rtol=1e-3, atol=1e-3 * np.abs(truth).max()
-    )
+    truth = lime.least_squares(short)
+    np.testing.assert_allclose(lime.mean_field(short), truth, rtol=1e-3, atol=1e-3 * np.abs(truth).max())
     flat = random_document(30, spread=0.0)
-    truth = lime_limit.least_squares(flat)
-    np.testing.assert_allclose(lime_limit.three_halves(flat), 1.5 * truth, atol=1e-12)
-    np.testing.assert_allclose(lime_limit.mean_field(flat), truth, atol=1e-12)
+    truth = lime.least_squares(flat)
+    np.testing.assert_allclose(lime.three_halves(flat), 1.5 * truth, atol=1e-12)
+    np.testing.assert_allclose(lime.mean_field(flat), truth, atol=1e-12)
 
 
 def test_the_mean_field_error_falls_like_one_over_d() -> None:
     errors = []
     for d in (20, 80, 240):
         cases = [random_document(d, heads=1, seed=seed) for seed in range(5)]
-        errors.append(
-            np.mean([relative(lime_limit.mean_field(c), lime_limit.least_squares(c)) for c in cases])
-        )
+        errors.append(np.mean([relative(lime.mean_field(c), lime.least_squares(c)) for c in cases]))
     assert errors[0] > 2.5 * errors[1] > 2.5 * 2 * errors[2]
 
 
@@ -164,11 +160,11 @@ def test_lime_itself_agrees_within_its_sampling_error_for_99_words() -> None:
         found = dict(explanation.local_exp[1])
         runs.append([found[i] for i in range(99)])
     mean, error = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1) / np.sqrt(len(runs))
-    z = (mean - lime_limit.least_squares(document)) / error
+    z = (mean - lime.least_squares(document)) / error
     # Student's t with 7 degrees of freedom: E z² = 7/5; 99 of them average to within about 0.4 of that.
     assert np.mean(z**2) < 2.6
     assert np.abs(z).max() < 8
-    for published in (lime_limit.three_halves, lime_limit.mardaoui_garreau):
+    for published in (lime.three_halves, lime.mardaoui_garreau):
         far = (mean - published(document)) / error
         assert np.mean(far**2) > 2 * np.mean(z**2)
 
@@ -179,10 +175,10 @@ def test_the_lemmas_against_enumeration(n: int, s: int, kept: int) -> None:
     a, b = rng.normal(size=n), rng.normal(size=n)
     others = [i for i in range(n) if i != kept]
     sums = [sum(b[i] if i in gone else a[i] for i in range(n)) for gone in map(set, combinations(others, s))]
-    assert lime_limit.expected_sum(a, b, s, kept) == pytest.approx(np.mean(sums), abs=1e-12)
-    assert lime_limit.variance_sum(a, b, s, kept) == pytest.approx(np.var(sums), abs=1e-12)
+    assert lime.expected_sum(a, b, s, kept) == pytest.approx(np.mean(sums), abs=1e-12)
+    assert lime.variance_sum(a, b, s, kept) == pytest.approx(np.var(sums), abs=1e-12)
 
 
 def test_the_lemmas_refuse_impossible_sets() -> None:
     with pytest.raises(InputError, match="0 ≤ s < n"):
-        lime_limit.expected_sum(np.ones(3), np.ones(3), 3, 0)
+        lime.expected_sum(np.ones(3), np.ones(3), 3, 0)

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from slalom.errors import InputError
-from slalom.theory.layer import Layer, layer
-from slalom.theory.lime_limit import mean_field
+from slalom.theory.layer import LayerWeights, layer
+from slalom.theory.lime import mean_field
 from slalom.theory.masking import masked
 from slalom.theory.perceptron import (
     MaskedStates,
@@ -39,7 +39,7 @@ def on_top(seed: int = 0) -> Perceptron:
     )
 
 
-def small(words: int = 16, positions: bool = True) -> Layer:
+def small(words: int = 16, positions: bool = True) -> LayerWeights:
     names = tuple(f"w{i}" for i in range(words))
     model, _ = make(
         names, hidden_size=WIDTH, num_attention_heads=HEADS, value_size=OUT, positions=positions,
@@ -48,7 +48,7 @@ def small(words: int = 16, positions: bool = True) -> Layer:
     return layer(model)
 
 
-def by_torch(weights: Layer, top: Perceptron, e: torch.Tensor) -> torch.Tensor:
+def by_torch(weights: LayerWeights, top: Perceptron, e: torch.Tensor) -> torch.Tensor:
     """The same network, written out."""
     q, k, v, o = (torch.from_numpy(w) for w in (weights.query, weights.key, weights.value, top.write))
     asked = torch.einsum("kad,d->ka", q, e[0])

@@ -13,10 +13,10 @@ import pytest
 from planted_texts import planted
 from slalom.data import Document
 from slalom.errors import InputError
-from slalom_lab.training import Network, Settings, cached, default_cache, fingerprint, train
+from slalom_lab.training import Network, TrainSettings, cached, default_cache, fingerprint, train
 from slalom_lab.training.texts import from_source
 
-QUICK = Settings(model=Network("distilbert", 1, 16, vocabulary=100), epochs=0.3, length=16)
+QUICK = TrainSettings(model=Network("distilbert", 1, 16, vocabulary=100), epochs=0.3, length=16)
 
 
 def write(path: Path, documents: list[Document], **more: Any) -> Path:
@@ -94,7 +94,7 @@ def test_data_and_documents_exclude_each_other(tmp_path: Path):
 def test_the_cache_trains_once(tmp_path: Path):
     steps: list[int] = []
 
-    def get(settings: Settings, documents: list[Document]) -> Path:
+    def get(settings: TrainSettings, documents: list[Document]) -> Path:
         return cached(settings, tmp_path, documents=documents, progress=lambda step, _: steps.append(step))
 
     first = get(QUICK, planted(40))

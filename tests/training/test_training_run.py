@@ -25,12 +25,12 @@ from slalom import Explainer
 from slalom.data import Document
 from slalom.errors import InputError, ModelError, SlalomWarning
 from slalom.evaluate.protocols.masked_deletion import MARK
-from slalom_lab.training import ARCHITECTURES, Network, Settings, train
+from slalom_lab.training import ARCHITECTURES, Network, TrainSettings, train
 from slalom_lab.training.settings import Architecture
 from slalom_lab.training.texts import MaskingCollator
 from zoo import SENTENCES
 
-TINY = Settings(
+TINY = TrainSettings(
     model=Network("distilbert", layers=1, width=32, heads=2, vocabulary=200), epochs=6, rate=3e-3, length=32
 )
 LABELS = ("bad", "good")
@@ -138,7 +138,7 @@ def test_texts_for_mamba_are_closed_by_an_end_token():
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_architecture_trains_and_opens(tmp_path: Path, architecture: Architecture):
     network = Network(architecture, layers=1, width=16, vocabulary=300)
-    settings = Settings(model=network, epochs=1, length=24, batch=16)
+    settings = TrainSettings(model=network, epochs=1, length=24, batch=16)
     out = train(settings, tmp_path / "m", documents=planted(64), test=planted(16, 1), labels=LABELS)
     explainer = Explainer(str(out))
     predicted = explainer.predict("the staff was rude and slow")
@@ -173,7 +173,7 @@ def test_without_positions_the_order_of_words_does_not_matter(tmp_path: Path):
         assert isinstance(first, dict)
         assert (first == pytest.approx(second, abs=ANSWERS)) != kept
     with pytest.raises(InputError, match="no position embeddings"):
-        Settings(model=Network("mamba"), positions=False)
+        TrainSettings(model=Network("mamba"), positions=False)
 
 
 def test_fine_tuning_an_encoder_without_a_head(trained: Path, tmp_path: Path):
@@ -185,7 +185,7 @@ def test_fine_tuning_an_encoder_without_a_head(trained: Path, tmp_path: Path):
     tokenizer.save_pretrained(encoder)
     with pytest.raises(ModelError, match="not a trained sequence classifier"):
         Explainer(str(encoder))
-    settings = Settings(model=str(encoder), epochs=2, rate=2e-3, length=32)
+    settings = TrainSettings(model=str(encoder), epochs=2, rate=2e-3, length=32)
     out = train(settings, tmp_path / "m", documents=planted(300), test=planted(100, 1), labels=LABELS)
     assert report(out)["accuracy"] > 0.95
     assert f"fine-tuned from `{encoder}`" in (out / "README.md").read_text()
@@ -195,7 +195,7 @@ def test_fine_tuning_an_encoder_without_a_head(trained: Path, tmp_path: Path):
 
 
 def test_fine_tuning_a_classifier_of_other_labels(trained: Path, tmp_path: Path):
-    settings = Settings(model=str(trained), epochs=0.2, length=300)
+    settings = TrainSettings(model=str(trained), epochs=0.2, length=300)
     documents = [replace(one, label=place % 3) for place, one in enumerate(planted(60))]
     with pytest.warns(SlalomWarning, match="reads 32 tokens; texts are cut to them, not to 300"):
         out = train(settings, tmp_path / "m", documents=documents, labels=("a", "b", "c"))
@@ -207,7 +207,7 @@ def test_what_cannot_be_fine_tuned(tmp_path: Path):
     (tmp_path / "empty").mkdir()
     for source in ("empty", "missing"):
         with pytest.raises(ModelError):
-            train(Settings(model=str(tmp_path / source)), tmp_path / "m", documents=planted(20))
+            train(TrainSettings(model=str(tmp_path / source)), tmp_path / "m", documents=planted(20))
     assert not (tmp_path / "m").exists()
 
 
@@ -251,13 +251,16 @@ def test_data_that_teaches_nothing_is_refused(tmp_path: Path, documents: list[Do
 )
 def test_senseless_settings_are_refused(wrong: dict[str, Any]):
     with pytest.raises(InputError, match=f"{next(iter(wrong))} must be"):
-        Settings(**wrong)
+        TrainSettings(**wrong)
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"architecture": "rnn"}, "one of bert, distilbert, roberta, gpt2, mamba; got 'rnn'"),
+        (
+            {"architecture": "rnn"},
+            "one of bert, distilbert, .*, attention-layer; got 'rnn'",
+        ),
         ({"width": 30, "heads": 4}, "a multiple of heads; got 30 and 4"),
         ({"architecture": "mamba", "heads": 2}, "no attention heads"),
         ({"layers": 0}, "layers must be"),
@@ -289,8 +292,8 @@ def test_a_killed_run_leaves_nothing(tmp_path: Path, how: signal.Signals):
         import sys
         sys.path.insert(0, {str(Path(__file__).parents[1])!r})
         from planted_texts import planted
-        from slalom_lab.training import Network, Settings, train
-        settings = Settings(model=Network("distilbert", 1, 32, vocabulary=200), epochs=10_000)
+        from slalom_lab.training import Network, TrainSettings, train
+        settings = TrainSettings(model=Network("distilbert", 1, 32, vocabulary=200), epochs=10_000)
         report = lambda step, steps: print(step, flush=True)
         train(settings, {str(tmp_path / "out" / "m")!r}, documents=planted(100), progress=report)
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from typing import Annotated
 
@@ -21,7 +22,11 @@ from slalom.cli.serve import serve
 from slalom.cli.show import show
 from slalom.cli.summarize import summarize
 
-lab = import_module("slalom_lab.cli")  # by name: nothing of the library imports what proves it
+
+def _lab(name: str) -> Callable[..., None]:
+    """A command of the lab, by name: nothing of the library imports what proves it."""
+    return getattr(import_module(f"slalom_lab.cli.{name}"), name)
+
 
 app = typer.Typer(
     name="slalom",
@@ -31,18 +36,18 @@ app = typer.Typer(
 )
 app.command(cls=Command, epilog=ABOUT)(explain)
 app.command(cls=Command, epilog=ABOUT)(compare)
-app.command(cls=Command, epilog=ABOUT)(lab.bench)
+app.command(cls=Command, epilog=ABOUT)(_lab("bench"))
 app.command(cls=Command, epilog=ABOUT)(evaluate)
 app.command(cls=Command, epilog=ABOUT)(explain_answer)
 app.command(cls=Command, epilog=ABOUT)(explain_corpus)
 app.command("global", cls=Command, epilog=ABOUT)(global_)
-app.command(cls=Command, epilog=ABOUT)(lab.league)
+app.command(cls=Command, epilog=ABOUT)(_lab("league"))
 app.command(cls=Command, epilog=ABOUT)(methods)
-app.command(cls=Command, epilog=ABOUT)(lab.reproduce)
+app.command(cls=Command, epilog=ABOUT)(_lab("reproduce"))
 app.command(cls=Command, epilog=ABOUT)(serve)
 app.command(cls=Command, epilog=ABOUT)(show)
 app.command(cls=Command, epilog=ABOUT)(summarize)
-app.command(cls=Command, epilog=ABOUT)(lab.train)
+app.command(cls=Command, epilog=ABOUT)(_lab("train"))
 
 
 def _version(wanted: bool) -> None:

@@ -15,11 +15,17 @@ import numpy as np
 from scipy.special import roots_legendre
 
 from slalom.errors import InputError
-from slalom.theory.attention_weights import attention_average, attention_max
-from slalom.theory.gradients import gradient, readings
-from slalom.theory.layer import Layer, Look, look, look_at
-from slalom.theory.lime_bandwidth import coefficients
-from slalom.theory.lime_limit import DIGITS, STEP, times
+from slalom.theory.layer import (
+    LayerWeights,
+    Look,
+    attention_average,
+    attention_max,
+    gradient,
+    look,
+    look_at,
+    readings,
+)
+from slalom.theory.lime import DIGITS, STEP, coefficients, times
 from slalom.theory.masking import Masked, masked
 from slalom.tokens import FloatArray, IntArray
 
@@ -64,7 +70,7 @@ def occlusion(document: Masked) -> FloatArray:
     return (change / (mass[:, None] - lost)).mean(axis=0)
 
 
-def blank(weights: Layer, ids: Sequence[int] | IntArray) -> FloatArray:
+def blank(weights: LayerWeights, ids: Sequence[int] | IntArray) -> FloatArray:
     """(T, d) the embeddings of a text whose words are all <UNK>: the usual baseline."""
     ids = np.asarray(ids, dtype=np.int64)
     return weights.placed(np.r_[ids[0], np.full(len(ids) - 1, weights.unknown)])
@@ -149,7 +155,7 @@ def _smoothed_head(
 
 
 def explanations(
-    weights: Layer, ids: Sequence[int] | IntArray, bandwidth: float = np.inf, noise: float = 0.1
+    weights: LayerWeights, ids: Sequence[int] | IntArray, bandwidth: float = np.inf, noise: float = 0.1
 ) -> dict[str, FloatArray]:
     """(T − 1,) for each explainer, one number for each position behind [CLS].
 

@@ -10,6 +10,22 @@ values over heads:
 
 which is zero where heads agree on importances, or where what a head attends to has nothing to do with what
 it says.
+
+Over all bags of tokens (a background counts as a token that stands in each) a head is a quotient of linear
+forms in the counts, N_h/D_h. Denominators of heads whose weights are not proportional have no common factor,
+so partial fractions cannot cancel:
+
+- the average of heads is a SLALOM exactly where, after heads with importances equal up to a constant are
+  added up, at most one of them has values that are not all equal (`is_slalom`);
+- the heads of an average are determined by its outputs up to their order, a constant added to a head's
+  importances, and constants moved from one head's values to another's (`fit_heads` finds them).
+
+How far the outputs of *any* model on given bags are from every SLALOM has a bound that is linear algebra. If
+G is a SLALOM with weights w and values v, then G·(Cw) = C(wv) for counts C, so that for outputs F
+
+    ‖(I − QQᵀ) diag(F) Cw‖ ≤ ‖(F − G) Cw‖ ≤ max|F − G| ‖Cw‖,   Q a basis of C's columns
+
+and the smallest singular value of (I − QQᵀ) diag(F) Q bounds max|F − G| from below (`least_distance`).
 """
 
 from __future__ import annotations
@@ -17,14 +33,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.optimize import least_squares
+from scipy.special import softmax
 
 from slalom.errors import InputError
 from slalom.surrogate import Counts, Slalom
-from slalom.theory.layer import Layer, look_at
+from slalom.theory.layer import LayerWeights, look_at
 from slalom.tokens import FloatArray
 
 
-def head_slaloms(weights: Layer) -> tuple[Slalom, ...]:
+def head_slaloms(weights: LayerWeights) -> tuple[Slalom, ...]:
     """Every head as a SLALOM over the vocabulary (its units are token ids), with [CLS] as the background."""
     if weights.has_positions or weights.pad_to_max or weights.mean_read_out:
         raise InputError(
@@ -70,3 +88,122 @@ def first_order_gap(slaloms: Sequence[Slalom], counts: FloatArray) -> FloatArray
         values = np.r_[slalom.values, slalom.background_value[None]]
         gap += alpha @ (shift[:, None] * values) - (alpha @ shift)[:, None] * (alpha @ values)
     return gap / len(slaloms)
+
+
+def merged(slaloms: Sequence[Slalom], tolerance: float = 1e-9) -> tuple[Slalom, ...]:
+    """SLALOMs that *add up* to the average, one for each set of importances (equal up to a constant)."""
+    groups: list[list[Slalom]] = []
+    for one in slaloms:
+        alike = [group for group in groups if np.ptp(_scores(one) - _scores(group[0])) <= tolerance]
+        if alike:
+            alike[0].append(one)
+        else:
+            groups.append([one])
+    return tuple(
+        Slalom(
+            np.sum([one.values for one in group], axis=0) / len(slaloms),
+            group[0].importances,
+            np.sum([one.background_value for one in group], axis=0) / len(slaloms),
+            group[0].background_importance,
+        )
+        for group in groups
+    )
+
+
+def is_slalom(slaloms: Sequence[Slalom], tolerance: float = 1e-9) -> bool:
+    """Whether the average of heads is a SLALOM over all bags of tokens."""
+    return sum(np.ptp(_values(one), axis=0).max() > tolerance for one in merged(slaloms, tolerance)) <= 1
+
+
+def _scores(one: Slalom) -> FloatArray:
+    finite = np.isfinite(one.background_importance)
+    return np.r_[one.importances, one.background_importance] if finite else one.importances
+
+
+def _values(one: Slalom) -> FloatArray:
+    finite = np.isfinite(one.background_importance)
+    return np.r_[one.values, one.background_value[None]] if finite else one.values
+
+
+def least_distance(counts: FloatArray, outputs: FloatArray, background: bool = True) -> float:
+    """A lower bound on max|F − G| over N bags, whichever SLALOM G is; 0 where N is at most that of tokens.
+
+    counts: (N, units); outputs: (N,) of any model on these bags.
+    """
+    c, f = _checked(counts, outputs, background)
+    basis, size, _ = np.linalg.svd(c, full_matrices=False)
+    basis = basis[:, size > 1e-10 * size[0]]
+    spread = f[:, None] * basis
+    left = spread - basis @ (basis.T @ spread)
+    return float(np.linalg.svd(left, compute_uv=False)[-1])
+
+
+def fit_heads(
+    counts: FloatArray,
+    outputs: FloatArray,
+    heads: int = 1,
+    *,
+    background: bool = True,
+    starts: int = 8,
+    seed: int = 0,
+) -> tuple[Slalom, ...]:
+    """The heads whose average is nearest to the outputs, by least squares from several starts.
+
+    With one head it is the nearest SLALOM. Importances have mean 0 in each head; with several heads the
+    values of all but the first have mean 0 as well, since only the sum of such constants is determined.
+    """
+    c, f = _checked(counts, outputs, background)
+    if heads < 1 or starts < 1:
+        raise InputError(f"heads and starts must be at least 1; got {heads} and {starts}")
+    rng, n = np.random.default_rng(seed), c.shape[1]
+    log_c = np.log(c, where=c > 0, out=np.full(c.shape, -np.inf))
+    best, loss = np.zeros(2 * heads * n), np.inf
+    for _ in range(starts):
+        start = np.r_[rng.normal(size=heads * n), f.mean() + f.std() * rng.normal(size=heads * n)]
+        found = least_squares(
+            _misfit, start, _slopes, args=(log_c, f, heads), method="trf", x_scale="jac",  # type: ignore[arg-type]
+            ftol=1e-12, xtol=1e-12, gtol=1e-12, max_nfev=300,
+        )  # fmt: skip
+        if found.cost < loss:
+            best, loss = found.x, found.cost
+        if loss < 1e-22 * len(f):
+            break
+    s, v = best.reshape(2, heads, n)
+    last = n - 1 if background else n
+    s = s - s[:, :last].mean(axis=1, keepdims=True)
+    extra = v[1:, :last].mean(axis=1)
+    v[1:] -= extra[:, None]
+    v[0] += extra.sum()
+    return tuple(
+        Slalom(v[h, :last], s[h, :last], v[h, -1:], float(s[h, -1]) if background else -np.inf)
+        for h in range(heads)
+    )
+
+
+def _checked(counts: FloatArray, outputs: FloatArray, background: bool) -> tuple[FloatArray, FloatArray]:
+    c, f = np.asarray(counts, dtype=float), np.asarray(outputs, dtype=float)
+    f = f[:, 0] if f.ndim == 2 and f.shape[1] == 1 else f
+    if c.ndim != 2 or f.shape != (len(c),):
+        raise InputError(f"counts (N, units) and N outputs are needed; got {c.shape} and {f.shape}")
+    c = np.c_[c, np.ones(len(c))] if background else c
+    if (c < 0).any() or not c.any(axis=1).all():
+        raise InputError("counts must not be negative, and without background no bag may be empty")
+    return c, f
+
+
+def _told(x: FloatArray, log_c: FloatArray, heads: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    s, v = x.reshape(2, heads, log_c.shape[1])
+    alpha = softmax(log_c[None] + s[:, None], axis=2)
+    return alpha, v, np.einsum("hnt,ht->hn", alpha, v)
+
+
+def _misfit(x: FloatArray, log_c: FloatArray, f: FloatArray, heads: int) -> FloatArray:
+    return _told(x, log_c, heads)[2].mean(axis=0) - f
+
+
+def _slopes(x: FloatArray, log_c: FloatArray, f: FloatArray, heads: int) -> FloatArray:
+    """∂F/∂s = α (v − F), ∂F/∂v = α (maths 3c), over the number of heads."""
+    alpha, v, each = _told(x, log_c, heads)
+    by_score = alpha * (v[:, None] - each[:, :, None])
+    both = np.concatenate([by_score, alpha]).swapaxes(0, 1)
+    return both.reshape(len(f), -1) / heads

@@ -1,4 +1,16 @@
-"""The one-layer classifier in NumPy, double precision: what every closed form starts from (maths 5)."""
+"""The one-layer classifier in NumPy, double precision: what every closed form starts from (maths 5).
+
+With it what is read off the layer itself: attention weights, α-avg and α-max over heads, and the gradient.
+The theorem gives ∇_{e_t} f for one head that [CLS] reads. Written for readers r with weights ρ_r it covers
+the [CLS] read-out (ρ = 1 at [CLS]), the average over positions, and the skip connection w:
+
+    ∇_{e_t} f = Σ_r ρ_r α_rt { W_vᵀW_ℓᵀ + W_ℓ (v_t − ṽ_r) W_kᵀ q_r / √d_att }         as a key and a value
+              + ρ_t Σ_u α_tu W_ℓ (v_u − ṽ_t) W_qᵀ k_u / √d_att                          as the one who asks
+              + ρ_t w                                                                   past the attention
+    with ṽ_r = Σ_u α_ru v_u, averaged over heads
+
+The second line is the read-out's own term, which the published code leaves out.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Layer:
+class LayerWeights:
     """The weights of K heads over embeddings of width d."""
 
     embedding: FloatArray
@@ -63,7 +75,7 @@ class Layer:
         return e + self.positions[: len(ids)] if self.has_positions else e
 
 
-def layer(model: AttentionLayer) -> Layer:
+def layer(model: AttentionLayer) -> LayerWeights:
     """The weights of a model in double precision."""
     from slalom.theory.attention_layer import sinusoids
 
@@ -71,7 +83,7 @@ def layer(model: AttentionLayer) -> Layer:
     config = model.config
     width, limit = config.hidden_size, config.max_position_embeddings
     positions = sinusoids(limit, width, limit).numpy() if config.positions else np.zeros((limit, width))
-    return Layer(
+    return LayerWeights(
         embedding=weights["embedding.weight"],
         query=weights["query"],
         key=weights["key"],
@@ -91,7 +103,7 @@ def layer(model: AttentionLayer) -> Layer:
 class Look:
     """One sequence of T tokens seen by a layer; R positions are read out."""
 
-    layer: Layer
+    layer: LayerWeights
     embeddings: FloatArray
     """(T, d) e_t"""
     readers: FloatArray
@@ -117,12 +129,12 @@ class Look:
         return float((self.told @ self.readers).mean() + skipped)
 
 
-def look(weights: Layer, ids: Sequence[int] | IntArray) -> Look:
+def look(weights: LayerWeights, ids: Sequence[int] | IntArray) -> Look:
     """What the layer computes on a sequence of ids ([CLS] first)."""
     return look_at(weights, weights.placed(ids))
 
 
-def look_at(weights: Layer, embeddings: FloatArray) -> Look:
+def look_at(weights: LayerWeights, embeddings: FloatArray) -> Look:
     """The same, given e_t (T, d) with positions added."""
     n = len(embeddings) if weights.mean_read_out else 1
     queries = np.einsum("kad,rd->kra", weights.query, embeddings[:n])
@@ -130,3 +142,64 @@ def look_at(weights: Layer, embeddings: FloatArray) -> Look:
     values = np.einsum("ko,kod,td->kt", weights.read, weights.value, embeddings, optimize=True)
     attention = softmax(weights.scale * queries @ keys.transpose(0, 2, 1), axis=-1)
     return Look(weights, embeddings, np.full(n, 1.0 / n), queries, keys, values, attention)
+
+
+def attention_average(seen: Look) -> FloatArray:
+    """(T,) α-avg: the mean over heads of what each position gets from the read-out."""
+    return _attention_read(seen).mean(axis=0)
+
+
+def attention_max(seen: Look) -> FloatArray:
+    """(T,) α-max: the largest such weight among the heads."""
+    return _attention_read(seen).max(axis=0)
+
+
+def _attention_read(seen: Look) -> FloatArray:
+    return np.einsum("krt,r->kt", seen.attention, seen.readers)
+
+
+def gradient(seen: Look) -> FloatArray:
+    """(T, d) ∇_{e_t} f at every position."""
+    result = gradient_as_key(seen)
+    own = len(seen.readers)
+    result[:own] += gradient_as_query(seen) + seen.readers[:, None] * seen.layer.skip
+    return result
+
+
+def gradient_as_key(seen: Look) -> FloatArray:
+    """(T, d) the theorem as published: e_t through its key and its value alone."""
+    weights = seen.layer
+    read = seen.readers[:, None] * seen.attention
+    direction = np.einsum("ko,kod->kd", weights.read, weights.value)
+    through_value = np.einsum("krt,kd->td", read, direction)
+    pull = weights.scale * read * (seen.values[:, None, :] - seen.told[:, :, None])
+    asked = np.einsum("kad,kra->krd", weights.key, seen.queries)
+    return (through_value + np.einsum("krt,krd->td", pull, asked)) / len(weights.query)
+
+
+def gradient_as_query(seen: Look) -> FloatArray:
+    """(R, d) what e_t does to f through the query it asks; only readers ask."""
+    weights = seen.layer
+    pull = weights.scale * seen.attention * (seen.values[:, None, :] - seen.told[:, :, None])
+    answered = np.einsum("krt,kta->kra", pull, seen.keys)
+    return seen.readers[:, None] * np.einsum("kra,kad->rd", answered, weights.query) / len(weights.query)
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """One number for each position, four ways."""
+
+    average: FloatArray
+    """G-avg: the mean over coordinates."""
+    l1: FloatArray
+    l2: FloatArray
+    times_input: FloatArray
+    """G×I: the dot product with e_t."""
+
+
+def readings(seen: Look) -> Readings:
+    """The four token-level readings of the gradient, each (T,)."""
+    g = gradient(seen)
+    return Readings(
+        g.mean(axis=1), np.abs(g).sum(axis=1), np.sqrt((g**2).sum(axis=1)), (g * seen.embeddings).sum(axis=1)
+    )

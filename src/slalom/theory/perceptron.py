@@ -22,8 +22,7 @@ import numpy as np
 from scipy.special import roots_legendre
 
 from slalom.errors import InputError
-from slalom.theory.gradients import gradient
-from slalom.theory.layer import Layer, look_at
+from slalom.theory.layer import LayerWeights, gradient, look_at
 from slalom.theory.masking import Masked, masked
 from slalom.tokens import FloatArray, IntArray
 
@@ -52,7 +51,7 @@ class Perceptron:
         return (self.read / np.cosh(states @ self.hidden.T + self.bias) ** 2) @ self.hidden + self.skip
 
 
-def state(weights: Layer, top: Perceptron, embeddings: FloatArray) -> FloatArray:
+def state(weights: LayerWeights, top: Perceptron, embeddings: FloatArray) -> FloatArray:
     """(d,) h of a sequence given by its embeddings (T, d), [CLS] first."""
     seen = look_at(weights, embeddings)
     values = np.einsum("kod,td->kto", weights.value, embeddings)
@@ -60,7 +59,7 @@ def state(weights: Layer, top: Perceptron, embeddings: FloatArray) -> FloatArray
     return embeddings[0] + np.einsum("kdo,ko->d", top.write, heard) / len(values)
 
 
-def perceptron_gradient(weights: Layer, top: Perceptron, embeddings: FloatArray) -> FloatArray:
+def perceptron_gradient(weights: LayerWeights, top: Perceptron, embeddings: FloatArray) -> FloatArray:
     """(T, d) ∇_{e_t} f at every position, in closed form."""
     _check(weights)
     r = top.slope(state(weights, top, embeddings))
@@ -90,7 +89,7 @@ class MaskedStates:
 
 
 def masked_states(
-    weights: Layer,
+    weights: LayerWeights,
     top: Perceptron,
     ids: Sequence[int] | IntArray,
     words: Sequence[int] | IntArray | None = None,
@@ -171,6 +170,6 @@ def _pulls(pairs: FloatArray) -> tuple[FloatArray, float]:
     return (centred - size / d) / apart + size / variance, -first * d / variance
 
 
-def _check(weights: Layer) -> None:
+def _check(weights: LayerWeights) -> None:
     if weights.mean_read_out:
         raise InputError("the perceptron stands on the state of [CLS]; make the layer with read_out='cls'")

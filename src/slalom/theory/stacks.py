@@ -4,13 +4,26 @@ Without positions and special tokens [τ], [τ, τ], [τ, τ, τ] … get one ou
 model can be represented. The proof needs only that equal tokens have equal values: it also covers stacks
 whose positions enter the attention scores and nothing else (rotary, ALiBi), which have that blind spot with
 positions switched on.
+
+The remark of section 4.3: a feed-forward part cannot store enough to undo the softmax, given positions.
+
+A network with one hidden ReLU layer that realises every labelling of m points must have 2^m sign patterns on
+them. Counting them as Bartlett, Maiorov and Meir (1998) do, with Warren's bound 2 (2e·m·degree/W)^W on the
+sign patterns of m polynomials in W variables: each hidden unit splits the points in at most
+2 (2e·m/(d + 1))^(d + 1) ways, and with all splits fixed the output is a polynomial of degree 2 in all W
+weights. The largest m with
+
+    m ≤ h (1 + (d + 1) log₂(2e·m/(d + 1))) + 1 + W log₂(4e·m/W)
+
+bounds the number of input-output pairs, of the order d·h·log(d·h); sequences number |V|^C.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from math import e, log2, log10
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -18,6 +31,9 @@ from torch import nn
 
 from slalom.errors import InputError
 from slalom.tokens import FloatArray
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 Kind = Literal["encoder", "decoder", "rotary", "alibi"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "rotary", "alibi")
@@ -32,67 +48,33 @@ def random_stack(
     """
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    from transformers import AutoModelForSequenceClassification
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = _MAKERS[kind](layers, heads, width, vocabulary).double().eval()
+        config = _config(kind, layers, heads, width)
+        config.vocab_size = vocabulary
+        model = AutoModelForSequenceClassification.from_config(config).double().eval()
         for weight in model.parameters():
             # The customary initial weights are so small that a stack does next to nothing.
             torch.nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if weight.ndim > 1 else 1.0)
     return model
 
 
-def _encoder(layers: int, heads: int, width: int, vocabulary: int) -> nn.Module:
-    from transformers import BertConfig, BertForSequenceClassification
+def _config(kind: Kind, layers: int, heads: int, width: int) -> PretrainedConfig:
+    from transformers import BertConfig, BloomConfig, GPT2Config, LlamaConfig
 
-    return BertForSequenceClassification(
-        BertConfig(
-            vocab_size=vocabulary,
-            hidden_size=width,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            intermediate_size=4 * width,
-        )
+    if kind == "decoder":
+        return GPT2Config(n_embd=width, n_layer=layers, n_head=heads, bos_token_id=0, eos_token_id=0)
+    if kind == "alibi":
+        return BloomConfig(hidden_size=width, n_layer=layers, n_head=heads)
+    family = BertConfig if kind == "encoder" else LlamaConfig
+    return family(
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
     )
-
-
-def _decoder(layers: int, heads: int, width: int, vocabulary: int) -> nn.Module:
-    from transformers import GPT2Config, GPT2ForSequenceClassification
-
-    return GPT2ForSequenceClassification(
-        GPT2Config(
-            vocab_size=vocabulary, n_embd=width, n_layer=layers, n_head=heads, bos_token_id=0, eos_token_id=0
-        )
-    )
-
-
-def _rotary(layers: int, heads: int, width: int, vocabulary: int) -> nn.Module:
-    from transformers import LlamaConfig, LlamaForSequenceClassification
-
-    return LlamaForSequenceClassification(
-        LlamaConfig(
-            vocab_size=vocabulary,
-            hidden_size=width,
-            num_hidden_layers=layers,
-            num_attention_heads=heads,
-            intermediate_size=4 * width,
-        )
-    )
-
-
-def _alibi(layers: int, heads: int, width: int, vocabulary: int) -> nn.Module:
-    from transformers import BloomConfig, BloomForSequenceClassification
-
-    return BloomForSequenceClassification(
-        BloomConfig(vocab_size=vocabulary, hidden_size=width, n_layer=layers, n_head=heads)
-    )
-
-
-_MAKERS: dict[Kind, Callable[[int, int, int, int], nn.Module]] = {
-    "encoder": _encoder,
-    "decoder": _decoder,
-    "rotary": _rotary,
-    "alibi": _alibi,
-}
 
 
 @torch.no_grad()
@@ -145,3 +127,51 @@ def drift(log_odds: FloatArray) -> Drift:
     moved = np.ptp(log_odds, axis=1)
     spread = float(log_odds.mean(axis=1).std())
     return Drift(float(moved.max()), float(np.sqrt((moved**2).mean())) / spread if spread > 0 else np.inf)
+
+
+@dataclass(frozen=True)
+class MlpBound:
+    """What a feed-forward part can store, beside what it would have to."""
+
+    weights: int
+    """From a token's state to the log-odds: h units with d + 1 weights each, and a linear read-out."""
+    pairs: int
+    """Upper bound on the arbitrary input-output pairs (signs of the log-odds) it can represent."""
+    log10_sequences: float
+    """Decimal logarithm of the number of sequences of up to C tokens."""
+    longest: int
+    """The context length up to which every sequence could still have a pair of its own."""
+
+
+def mlp_bound(width: int = 768, hidden: int = 3072, vocabulary: int = 30522, context: int = 512) -> MlpBound:
+    """The bound for a state of `width` and `hidden` units; the defaults are BERT-base's."""
+    if min(width, hidden, vocabulary, context) < 1:
+        raise InputError(f"sizes must be at least 1; got {width}, {hidden}, {vocabulary}, {context}")
+    weights = hidden * (width + 1) + hidden + width + 1
+    pairs = _largest(width, hidden, weights)
+    # Shorter sequences multiply the number of the longest by Σ_n V^−n.
+    shorter = log10(sum(vocabulary**-n for n in range(min(context, 400))))
+    sequences = log10(context) if vocabulary == 1 else context * log10(vocabulary) + shorter
+    longest, total = 0, vocabulary
+    while longest < context and total <= pairs:
+        longest += 1
+        total += vocabulary ** (longest + 1)
+    return MlpBound(weights, pairs, sequences, longest)
+
+
+def log2_patterns(points: int, width: int, hidden: int) -> float:
+    """Upper bound on log₂ of the labellings of m points that the network can realise."""
+    weights = hidden * (width + 1) + hidden + width + 1
+    splits = 1 + (width + 1) * log2(max(2 * e * points / (width + 1), 2.0))
+    return hidden * splits + 1 + weights * log2(max(4 * e * points / weights, 2.0))
+
+
+def _largest(width: int, hidden: int, weights: int) -> int:
+    """The right side grows like log m, the left like m: double, then bisect."""
+    low, high = 1, 2 * weights
+    while log2_patterns(high, width, hidden) >= high:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if log2_patterns(middle, width, hidden) >= middle else (low, middle)
+    return low

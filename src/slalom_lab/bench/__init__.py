@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from slalom_lab.bench.settings import PARTS, Settings
+from slalom_lab.bench.settings import PARTS, BenchSettings
 
-__all__ = ["PARTS", "Settings"]
+Settings = BenchSettings
+"""Its name in 0.1."""
+
+__all__ = ["PARTS", "BenchSettings", "Settings"]

@@ -57,7 +57,7 @@ DOCUMENTS = 100
 
 
 @dataclass(frozen=True)
-class Cell:
+class LeagueCell:
     """A model on a data set."""
 
     name: str
@@ -72,27 +72,29 @@ class Cell:
 
 
 CELLS = (
-    Cell("bundled-sst2", "bundled model, phrases of SST-2", "bundled", "sst2", "validation"),
-    Cell("bundled-imdb", "bundled model, IMDB reviews", "bundled", "imdb"),
-    Cell("encoder-yelp", "6-layer encoder (MiniLM) fine-tuned on Yelp", "encoder", "yelp"),
-    Cell("gpt2-imdb", "small GPT-2 trained on IMDB", "gpt2", "imdb"),
-    Cell("agnews", "AG News, four classes, 2-layer DistilBERT trained here", "train:agnews", "agnews"),
-    Cell("hatexplain", "HateXplain, three classes, likewise", "train:hatexplain", "hatexplain"),
-    Cell("long-imdb", "bundled model, whole IMDB reviews", "bundled", "imdb", cut=400),
-    Cell("smollm2-sst2", "SmolLM2-135M, prompted, SST-2", "smollm2", "sst2", "validation", inside=False),
+    LeagueCell("bundled-sst2", "bundled model, phrases of SST-2", "bundled", "sst2", "validation"),
+    LeagueCell("bundled-imdb", "bundled model, IMDB reviews", "bundled", "imdb"),
+    LeagueCell("encoder-yelp", "6-layer encoder (MiniLM) fine-tuned on Yelp", "encoder", "yelp"),
+    LeagueCell("gpt2-imdb", "small GPT-2 trained on IMDB", "gpt2", "imdb"),
+    LeagueCell("agnews", "AG News, four classes, 2-layer DistilBERT trained here", "train:agnews", "agnews"),
+    LeagueCell("hatexplain", "HateXplain, three classes, likewise", "train:hatexplain", "hatexplain"),
+    LeagueCell("long-imdb", "bundled model, whole IMDB reviews", "bundled", "imdb", cut=400),
+    LeagueCell(
+        "smollm2-sst2", "SmolLM2-135M, prompted, SST-2", "smollm2", "sst2", "validation", inside=False
+    ),
 )
 
 
 def league(
     out: str | os.PathLike[str],
-    cells: Sequence[Cell] = CELLS,
+    cells: Sequence[LeagueCell] = CELLS,
     *,
     models: Mapping[str, str] | None = None,
     methods: Sequence[str] = (),
     limit: int | None = None,
     seed: int = 0,
     data_dir: str | os.PathLike[str] | None = None,
-    open_model: Callable[[Cell, Mapping[str, str]], Explainer] | None = None,
+    open_model: Callable[[LeagueCell, Mapping[str, str]], Explainer] | None = None,
     progress: Callable[[str], Progress | None] | None = None,
 ) -> dict[str, Any]:
     """Run what is missing, and give the table of everything that is there; it is written to league.json.
@@ -129,7 +131,7 @@ def league(
     return _written(folder)
 
 
-def opened(cell: Cell, models: Mapping[str, str]) -> Explainer:
+def opened(cell: LeagueCell, models: Mapping[str, str]) -> Explainer:
     """The model of a cell: given, bundled, or trained once and kept."""
     if cell.model == "bundled":
         return Explainer()
@@ -138,10 +140,10 @@ def opened(cell: Cell, models: Mapping[str, str]) -> Explainer:
     kind, _, data = cell.model.partition(":")
     if kind != "train":
         raise SlalomError(f"no model was given for this cell: --model {cell.model}=DIR")
-    from slalom_lab.training import Network, Settings, cached
+    from slalom_lab.training import Network, TrainSettings, cached
 
     shape = Network("distilbert", layers=2, width=128)
-    settings = Settings(data=data, model=shape, limit=8000, epochs=3, length=128)
+    settings = TrainSettings(data=data, model=shape, limit=8000, epochs=3, length=128)
     return Explainer(os.fspath(cached(settings)))
 
 
@@ -169,7 +171,7 @@ def _joined(one: Finished, other: Finished) -> Finished:
     return replace(one, **parts, wall=one.wall + other.wall)
 
 
-def _row(cell: Cell) -> dict[str, Any]:
+def _row(cell: LeagueCell) -> dict[str, Any]:
     return {"name": cell.name, "title": cell.title, "data": cell.data, "cut": cell.cut}
 
 

@@ -16,7 +16,7 @@ Times = Mapping[tuple[int, int], float]
 
 
 @dataclass(frozen=True)
-class Spread:
+class RatioSpread:
     """The median, smallest and largest of n numbers."""
 
     median: float
@@ -25,11 +25,11 @@ class Spread:
     n: int
 
 
-def spread(values: Sequence[float]) -> Spread:
+def spread(values: Sequence[float]) -> RatioSpread:
     """NaN throughout where there are no values."""
     if not values:
-        return Spread(nan, nan, nan, 0)
-    return Spread(float(median(values)), float(min(values)), float(max(values)), len(values))
+        return RatioSpread(nan, nan, nan, 0)
+    return RatioSpread(float(median(values)), float(min(values)), float(max(values)), len(values))
 
 
 def paired(above: Times, below: Times) -> list[float]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from slalom.errors import SlalomError
 from slalom.files import check_same, from_json, plain, read_text, to_json, versions, write_text
-from slalom_lab.bench.settings import PARTS, Settings, known
+from slalom_lab.bench.settings import PARTS, BenchSettings, known
 from slalom_lab.bench.setup import Bench
 
 FILE = "bench.json"
@@ -37,7 +37,7 @@ _PACKAGES = (
 
 
 def run(
-    settings: Settings,
+    settings: BenchSettings,
     texts: Sequence[str],
     *,
     parts: Sequence[str] = PARTS,

@@ -15,7 +15,7 @@ FP32 = ("eager", "lean", "compile", "onnx", "openvino")
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchSettings:
     """The numbers of a run; the defaults are those of docs/speed.md.
 
     model: a directory or hub id; None is the bundled model. tokens, samples: the length of the documents and

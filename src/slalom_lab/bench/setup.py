@@ -21,7 +21,7 @@ from slalom.models.text.template import Sequences, assemble, joined
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
 from slalom_lab.bench.peers import PEERS, Question
-from slalom_lab.bench.settings import Settings
+from slalom_lab.bench.settings import BenchSettings
 
 Say = Callable[[str], None]
 SHORT = 3
@@ -35,7 +35,7 @@ _LOOK_AT = 2000
 class Bench:
     """A loaded model and the documents to measure it on."""
 
-    def __init__(self, settings: Settings, texts: Sequence[str], say: Say = lambda _: None):
+    def __init__(self, settings: BenchSettings, texts: Sequence[str], say: Say = lambda _: None):
         self.settings, self.say = settings, say
         self.explainer = Explainer(settings.model)
         self.model: Any = self.explainer.model

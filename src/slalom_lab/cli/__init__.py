@@ -1,5 +1,6 @@
 """The commands that the command line has from here."""
 
+import slalom.cli  # noqa: F401 - first: it takes the commands from the modules below
 from slalom_lab.cli.bench import bench
 from slalom_lab.cli.league import league
 from slalom_lab.cli.reproduce import reproduce

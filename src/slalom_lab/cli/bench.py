@@ -134,7 +134,7 @@ def bench(
     with guarded(quiet):
         still_libraries()
         from slalom_lab.bench.run import run
-        from slalom_lab.bench.settings import PARTS, Settings
+        from slalom_lab.bench.settings import PARTS, BenchSettings
 
         lists = {"peers": peers, "quality_peers": quality_peers, "engines": engines}
         named = {
@@ -142,7 +142,7 @@ def bench(
             for name, given in lists.items()
             if (found := arguments.names(given)) is not None
         }
-        settings = Settings(
+        settings = BenchSettings(
             model=model,
             tokens=tokens,
             samples=samples,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from slalom import Explainer
-    from slalom_lab.bench.league import Cell
+    from slalom_lab.bench.league import LeagueCell
 
 CELLS = "What is run"
 
@@ -94,7 +94,7 @@ def league(
         _deliver(found, out, page, quiet)
 
 
-def _opened(cell: Cell, models: Mapping[str, str]) -> Explainer:
+def _opened(cell: LeagueCell, models: Mapping[str, str]) -> Explainer:
     from slalom_lab.bench.league import opened
 
     if cell.model != "smollm2":

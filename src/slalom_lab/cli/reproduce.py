@@ -13,7 +13,7 @@ from slalom.cli import options as o
 from slalom.cli.run import guarded, say, status, still_libraries
 
 if TYPE_CHECKING:
-    from slalom_lab.experiments._shared.runner import Report
+    from slalom_lab.experiments._shared.runner import ExperimentReport
 
 WORK, DATA = "The work", "Data and models"
 
@@ -99,16 +99,18 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _run(names: Sequence[str], out: Path, fresh: bool, quiet: bool, given: tuple[Any, ...]) -> list[Report]:
+def _run(
+    names: Sequence[str], out: Path, fresh: bool, quiet: bool, given: tuple[Any, ...]
+) -> list[ExperimentReport]:
     still_libraries()
     from slalom_lab import experiments
-    from slalom_lab.experiments._shared.outcome import Settings
+    from slalom_lab.experiments._shared.outcome import RunSettings
     from slalom_lab.experiments._shared.report import write_report
     from slalom_lab.experiments._shared.runner import reproduce as run
 
     chosen = experiments.names() if names == ["all"] else [experiments.full_name(name) for name in names]
     with _progress(quiet) as tell:
-        reports = run(chosen, out, Settings(*given), fresh=fresh, tell=tell, done=None if quiet else _done)
+        reports = run(chosen, out, RunSettings(*given), fresh=fresh, tell=tell, done=None if quiet else _done)
     where = write_report(out)
     _summary(reports)
     if not quiet:
@@ -132,12 +134,12 @@ def _list() -> None:
         typer.echo(f"{name}\n    {told.title}: {told.claim}\n    needs {needs}")
 
 
-def _done(report: Report, before: bool) -> None:
+def _done(report: ExperimentReport, before: bool) -> None:
     took = "finished before" if before else f"{report.seconds:.0f} s"
     say(f"{report.name} ({took}): {report.verdict}: {report.sentence}")
 
 
-def _summary(reports: Sequence[Report]) -> None:
+def _summary(reports: Sequence[ExperimentReport]) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -22,6 +22,7 @@ class ArchitectureName(StrEnum):
     roberta = "roberta"
     gpt2 = "gpt2"
     mamba = "mamba"
+    attention_layer = "attention-layer"
 
 
 Out = Annotated[Path, o.option(o.OUTPUT, "--out", "-o", metavar="DIR", help="The new model directory.")]
@@ -118,16 +119,18 @@ def train(
     """
     name = architecture.value if architecture else None
     shape = _given(architecture=name, layers=layers, width=width, heads=heads, vocabulary=vocabulary)
+    if name == "attention-layer":
+        shape.setdefault("layers", 1)
     if start is not None and shape:
         raise typer.BadParameter(f"--from keeps the model as it is; leave out --{', --'.join(shape)}")
     if pair is not None and text is None:
         raise typer.BadParameter("--pair names the second column; name the first with --text")
     with guarded(quiet):
         still_libraries()
-        from slalom_lab.training import Network, Settings
+        from slalom_lab.training import Network, TrainSettings
         from slalom_lab.training import train as run
 
-        settings = Settings(
+        settings = TrainSettings(
             data=data,
             model=start or Network(**shape),
             test=test,

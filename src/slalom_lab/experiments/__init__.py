@@ -6,7 +6,7 @@ An experiment is a module here that makes a CLAIM; nothing else registers it. It
     CLAIM    what the paper says it shows
     NEEDS    {"data": names of data sets, "packages": modules of optional packages}
     SIZES    by mode ("quick", "full"), a frozen dataclass: how much is trained, asked and explained
-    run      (Settings, size=None) → Outcome
+    run      (RunSettings, size=None) → Findings
     judge    (rows) → (verdict, sentence): what the rows say about the claim, and nothing but the rows
 """
 

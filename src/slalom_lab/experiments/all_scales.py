@@ -11,10 +11,10 @@ from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom_lab.experiments._shared import figures, real, scales
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     distinct,
     select,
@@ -43,7 +43,7 @@ class Size:
 SIZES = {"quick": Size(6, 300, 150, 64), "full": Size(100, 600, 300, 128)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Every surrogate learns from the same copies of a text and is judged on fresh ones."""
     size = size or SIZES[settings.mode]
     texts = real.documents(settings, "imdb", size.documents)

@@ -24,10 +24,10 @@ from slalom_lab.experiments._shared.attention_models import (
     untrained,
 )
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     decide,
     mean_row,
@@ -58,7 +58,7 @@ class Size:
 SIZES = {"quick": Size(QUICK, 15, 5000), "full": Size(FULL, 80, 5000)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """The error of every form and of a run of LIME to LIME's exact limit, a number for each review.
 
     Beside the trained model stands one with small random weights: its attention is nearly even, which is

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from slalom.theory.attention_weights import attention_average, attention_max
-from slalom.theory.gradients import readings
-from slalom.theory.layer import look
-from slalom.theory.lime_limit import least_squares
+from slalom.theory.layer import attention_average, attention_max, look, readings
+from slalom.theory.lime import least_squares
 from slalom.theory.masking import Masked, masked
 from slalom.tokens import FloatArray, IntArray
 from slalom_lab.experiments._shared import figures
@@ -27,10 +25,10 @@ from slalom_lab.experiments._shared.attention_models import (
     told,
 )
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     mean_row,
 )
@@ -58,7 +56,7 @@ class Size:
 SIZES = {"quick": Size(QUICK, 30), "full": Size(FULL, 100)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Seven explanations of the paper's sentence in closed form; the rank correlation of every pair."""
     size = size or SIZES[settings.mode]
     layer = one_layer(settings, size.recipe)
@@ -143,7 +141,7 @@ def explanations(
     }
 
 
-def _agreement(settings: Settings, layer: OneLayer, size: Size) -> list[Row]:
+def _agreement(settings: RunSettings, layer: OneLayer, size: Size) -> list[Row]:
     """Every pair over reviews; LIME without its noise, which would make it differ from all others."""
     found: dict[tuple[str, str, str], list[float]] = {}
     for count, ids in enumerate(texts_to_explain(settings, layer, size.documents)):

@@ -19,10 +19,10 @@ from slalom_lab.experiments._shared.attention_models import (
     untrained,
 )
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     distinct,
     select,
@@ -53,7 +53,7 @@ class Size:
 SIZES = {"quick": Size(QUICK, 20), "full": Size(FULL, 200)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """The largest error of the closed form, by model, kind of position and form."""
     size = size or SIZES[settings.mode]
     trained = one_layer(settings, size.recipe)
@@ -89,8 +89,7 @@ def _largest(rows: Sequence[Row], **where: str) -> list[float]:
 
 
 def _rows(name: str, model: AttentionLayer, texts: Sequence[IntArray]) -> list[Row]:
-    from slalom.theory.gradients import gradient, gradient_as_key
-    from slalom.theory.layer import layer, look
+    from slalom.theory.layer import gradient, gradient_as_key, layer, look
 
     weights = layer(model)
     found: dict[tuple[str, str], list[float]] = {}

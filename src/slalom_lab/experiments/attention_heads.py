@@ -24,10 +24,10 @@ from slalom_lab.experiments._shared.attention_models import (
     told,
 )
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     all_of,
     conclude,
     decide,
@@ -70,7 +70,7 @@ class Size:
 SIZES = {"quick": Size(QUICK, 40), "full": Size(FULL, 400)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """[CLS]'s attention on the paper's sentence, head by head; how alike heads are over reviews."""
     size = size or SIZES[settings.mode]
     layer = one_layer(settings, size.recipe)

@@ -10,10 +10,10 @@ import numpy as np
 
 from slalom_lab.experiments._shared import figures
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     mean_row,
     select,
@@ -51,7 +51,7 @@ class Size:
 SIZES = {"quick": Size(4, 128, 1500, 300, 1), "full": Size(4, 256, 2000, 1000, 3)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Accuracy and attention of counters of both kinds, after all weights were let go."""
     from slalom.theory.histogram import solve
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from slalom.theory import lime_limit
-from slalom.theory.lime_bandwidth import coefficients
+from slalom.theory.lime import coefficients, least_squares, mardaoui_garreau, mean_field, three_halves
 from slalom.theory.masking import Masked, masked
 from slalom.tokens import FloatArray
 from slalom_lab.experiments._shared import figures
@@ -32,10 +31,10 @@ from slalom_lab.experiments._shared.attention_models import (
     told,
 )
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     distinct,
     select,
@@ -51,10 +50,10 @@ NEEDS = {"data": ("imdb",), "packages": ("accelerate", "lime")}
 PAPERS, LIMIT, EXACT, OURS = "3/2 formula", "limit for many words", "exact limit", "mean field"
 OWN = "exact at bandwidth 25"
 FORMS = {
-    PAPERS: lime_limit.three_halves,
-    LIMIT: lime_limit.mardaoui_garreau,
-    EXACT: lime_limit.least_squares,
-    OURS: lime_limit.mean_field,
+    PAPERS: three_halves,
+    LIMIT: mardaoui_garreau,
+    EXACT: least_squares,
+    OURS: mean_field,
 }
 LARGE, DEFAULT = "large", "25 (default)"
 BANDWIDTHS = {LARGE: WIDE, DEFAULT: USUAL}
@@ -79,7 +78,7 @@ SIZES = {
 }
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Five runs of LIME on a text of distinct words, with the theorem's and the usual bandwidth."""
     size = size or SIZES[settings.mode]
     layer = one_layer(settings, size.recipe)

@@ -15,11 +15,11 @@ from slalom.evaluate.shorten import shorten
 from slalom.explanation import Explanation
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
     NotRun,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     decide,
     mean_row,
@@ -43,7 +43,7 @@ class Size:
 SIZES = {"quick": Size(8, 100), "full": Size(25, 128)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Explain reviews with human maps; the one with the most marked words is drawn."""
     size = size or SIZES[settings.mode]
     classifier = next(iter(real.classifiers(settings, "yelp")))
@@ -59,7 +59,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
 
 
 def _explained(
-    settings: Settings, classifier: real.Classifier, size: Size
+    settings: RunSettings, classifier: real.Classifier, size: Size
 ) -> Iterator[tuple[Explanation, Any]]:
     """Explanations with the judged positions and whether all annotators marked them."""
     count = 0

@@ -9,10 +9,10 @@ from typing import Any
 from slalom.explanation import Explanation
 from slalom_lab.experiments._shared import figures, real, reviews
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     all_of,
     conclude,
     decide,
@@ -32,7 +32,7 @@ __all__ = ["CLAIM", "NEEDS", "SIZES", "TITLE", "analyse", "judge", "run"]
 _KINDS = ("BERT", "GPT-2")
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Choose the review as Fig. 5 does; explain it, and the others beside it, for BERT and for GPT-2."""
     size = size or SIZES[settings.mode]
     explained: dict[str, list[Explanation]] = {}

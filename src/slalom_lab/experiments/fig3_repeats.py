@@ -11,10 +11,10 @@ import numpy as np
 from slalom_lab.experiments._shared import figures
 from slalom_lab.experiments._shared.linear_models import MLP, Training, fully_connected, transformers
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     distinct,
     mean_row,
@@ -48,7 +48,7 @@ SIZES = {
 }
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """The log-odds of "perfect" repeated, by model."""
     size = size or SIZES[settings.mode]
     seeds = [settings.seed + i for i in range(size.runs)]

@@ -12,7 +12,7 @@ from slalom.data import Document
 from slalom.evaluate.shorten import shorten
 from slalom.explanation import Explanation
 from slalom_lab.experiments._shared import figures, real, reviews
-from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, conclude
+from slalom_lab.experiments._shared.outcome import Findings, Judgement, Row, RunSettings, conclude
 
 TITLE = "SLALOM paper, Fig. 5"
 CLAIM = (
@@ -34,7 +34,7 @@ class Size:
 SIZES = {"quick": Size(6, 100), "full": Size(12, 128)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Count over several reviews what the paper shows for one; draw the one that speaks most both ways."""
     size = size or SIZES[settings.mode]
     classifier = next(iter(real.classifiers(settings, "imdb")))
@@ -46,7 +46,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
 
 
 def explanations(
-    settings: Settings, classifier: real.Classifier, size: Size
+    settings: RunSettings, classifier: real.Classifier, size: Size
 ) -> Iterator[tuple[Document, Explanation]]:
     """Reviews, cut, and what this library says about them."""
     for place, document in enumerate(real.documents(settings, "imdb", size.documents)):

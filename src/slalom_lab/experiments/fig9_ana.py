@@ -11,10 +11,10 @@ import numpy as np
 from slalom.surrogate import Slalom
 from slalom_lab.experiments._shared import figures
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     all_of,
     conclude,
     decide,
@@ -75,7 +75,7 @@ SIZES = {
 }
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Errors of every solver on a transformer trained for every vocabulary and context length."""
     size = size or SIZES[settings.mode]
     seeds = [settings.seed + i for i in range(size.runs)]
@@ -152,7 +152,7 @@ def analyse(rows: Sequence[Row]) -> str:
 
 
 def _errors(
-    settings: Settings, size: Size, words: int, context: int, seed: int
+    settings: RunSettings, size: Size, words: int, context: int, seed: int
 ) -> dict[str, dict[str, float]]:
     from slalom_lab.training import Network
 

@@ -10,10 +10,10 @@ from slalom.models.ask import Ask
 from slalom.tokens import FloatArray
 from slalom_lab.experiments._shared import figures, real, scales
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     distinct,
     select,
@@ -54,7 +54,7 @@ def centred(logits: FloatArray) -> FloatArray:
     return logits - logits.mean(axis=1, keepdims=True)
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """A classifier for each data set is trained; one fit describes all of its classes."""
     from slalom_lab.training import Network
 

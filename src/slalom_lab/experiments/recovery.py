@@ -11,10 +11,10 @@ import numpy as np
 from slalom.surrogate import Slalom
 from slalom_lab.experiments._shared import figures
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     mean_row,
     select,
@@ -90,7 +90,7 @@ _Place = tuple[str, int, int]
 """Model, layers, queries."""
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Train, ask, fit with every solver, compare with the SLALOM behind the labels."""
     size = size or SIZES[settings.mode]
     seeds = [settings.seed + i for i in range(size.runs)]
@@ -188,7 +188,7 @@ def _material(size: Size, truth: Slalom, seed: int) -> tuple[list[Any], Any]:
     return sequences, labelled(sequences, log_odds, names(size.words), rng)
 
 
-def _models(settings: Settings, size: Size, truth: Slalom, seed: int) -> Iterator[tuple[str, int, Any]]:
+def _models(settings: RunSettings, size: Size, truth: Slalom, seed: int) -> Iterator[tuple[str, int, Any]]:
     from slalom.api import Explainer
     from slalom.theory.planted import plant
     from slalom_lab.training import Network

@@ -10,7 +10,7 @@ import numpy as np
 from slalom.api import Explainer
 from slalom.tokens import FloatArray
 from slalom_lab.experiments._shared import figures, real
-from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, all_of, conclude
+from slalom_lab.experiments._shared.outcome import Findings, Judgement, Row, RunSettings, all_of, conclude
 from slalom_lab.experiments._shared.verdicts import outperforms
 
 TITLE = "SLALOM paper, Table 10 (F.6)"
@@ -45,7 +45,7 @@ SIZES = {
 }
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """A three-layer network on TF-IDF features, explained over words through its function alone."""
     size = size or SIZES[settings.mode]
     settings.say("training the network")
@@ -92,7 +92,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return all_of(verdicts), "; ".join(told)
 
 
-def _network(settings: Settings, size: Size) -> Callable[[list[str]], FloatArray]:
+def _network(settings: RunSettings, size: Size) -> Callable[[list[str]], FloatArray]:
     """The network's log-odds of texts."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.neural_network import MLPClassifier

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from slalom.evaluate.shorten import shorten
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     distinct,
     mean_row,
@@ -46,7 +46,7 @@ class Size:
 SIZES = {"quick": Size((1000, 3000), 2, 128), "full": Size((1000, 3000, 10_000), 2, 128)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Seconds for one explanation, the model's answers included; the BERT of the tables."""
     size = size or SIZES[settings.mode]
     texts = real.documents(settings, "imdb", size.documents)

@@ -8,10 +8,10 @@ from typing import Any
 
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     all_of,
     conclude,
     mean_row,
@@ -56,7 +56,7 @@ SIZES = {
 }
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Deletion AOPC by number of samples, for the paper's SGD and for the exact solver."""
     size = size or SIZES[settings.mode]
     texts = real.documents(settings, "imdb", size.documents)

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from slalom.api import Explainer
 from slalom_lab.experiments._shared import figures, real, smollm
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
     NotRun,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     all_of,
     conclude,
     decide,
@@ -65,7 +65,7 @@ SIZES = {
 }
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """AU-ROC of unsigned scores for the words that all annotators marked; what cannot run says why."""
     size = size or SIZES[settings.mode]
     rows: list[Row] = []
@@ -125,7 +125,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return all_of(verdicts), sentence
 
 
-def _classifiers(settings: Settings, size: Size) -> Iterator[tuple[real.Classifier, int, int]]:
+def _classifiers(settings: RunSettings, size: Size) -> Iterator[tuple[real.Classifier, int, int]]:
     from slalom_lab.training import Network
 
     settings.say("training the Mamba classifier")

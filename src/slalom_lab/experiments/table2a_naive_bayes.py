@@ -10,10 +10,10 @@ import numpy as np
 
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     all_of,
     conclude,
     decide,
@@ -56,7 +56,7 @@ class Size:
 SIZES = {"quick": Size(20, 1000, 128, 5000), "full": Size(100, 5000, 128, 12_000)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Correlations over the distinct tokens of each document; the explained label is the predicted one."""
     size = size or SIZES[settings.mode]
     texts = real.documents(settings, "imdb", size.documents)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     Verdict,
     all_of,
     conclude,
@@ -67,7 +67,7 @@ class Size:
 SIZES = {"quick": Size(20, 500, 128), "full": Size(150, 5000, 128)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """AU-ROC of unsigned scores for the words that all annotators marked."""
     size = size or SIZES[settings.mode]
     texts = real.documents(settings, "yelp_hat", size.documents)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from slalom_lab.experiments._shared import figures, real
-from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, all_of, conclude
+from slalom_lab.experiments._shared.outcome import Findings, Judgement, Row, RunSettings, all_of, conclude
 from slalom_lab.experiments._shared.verdicts import compare, outperforms, pooled
 
 TITLE = "SLALOM paper, Table 2c"
@@ -75,7 +75,7 @@ class Size:
 SIZES = {"quick": Size(12, 500, 96), "full": Size(100, 5000, 128)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """AOPC with tokens dropped in steps of five, strongest first; explained is the predicted label."""
     size = size or SIZES[settings.mode]
     rows = measured(settings, size, "deletion", PAPER)
@@ -84,7 +84,7 @@ def run(settings: Settings, size: Size | None = None) -> Outcome:
 
 
 def measured(
-    settings: Settings, size: Size, protocol: str, published: dict[str, dict[str, tuple[float, float]]]
+    settings: RunSettings, size: Size, protocol: str, published: dict[str, dict[str, tuple[float, float]]]
 ) -> list[Row]:
     """The rows of deletion or insertion: both are judged on the same explanations, which are made once."""
     texts = real.documents(settings, "imdb", size.documents)

@@ -14,10 +14,10 @@ from slalom_lab.experiments._shared import figures
 from slalom_lab.experiments._shared.linear_models import Training, transformers
 from slalom_lab.experiments._shared.outcome import (
     ON_PAR,
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     mean_row,
     select,
@@ -75,7 +75,7 @@ SIZES = {
 }
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """The error of every surrogate on outputs it has not seen."""
     size = size or SIZES[settings.mode]
     seeds = [settings.seed + i for i in range(size.runs)]

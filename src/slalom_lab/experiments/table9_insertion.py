@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from slalom_lab.experiments._shared import figures, real
-from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, conclude
+from slalom_lab.experiments._shared.outcome import Findings, Judgement, Row, RunSettings, conclude
 from slalom_lab.experiments._shared.verdicts import not_behind
 from slalom_lab.experiments.table2c_deletion import SIZES, Size, measured, paper
 
@@ -49,7 +49,7 @@ PAPER = {
 }
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """One minus the mean probability with the strongest 5, 10, … tokens kept: low is good."""
     size = size or SIZES[settings.mode]
     rows = measured(settings, size, "insertion", PAPER)

@@ -12,14 +12,14 @@ from slalom.data import Document, locate
 from slalom.errors import InputError
 from slalom.files import cache_folder, to_json
 from slalom_lab.training.run import Progress, train
-from slalom_lab.training.settings import Network, Settings
+from slalom_lab.training.settings import Network, TrainSettings
 
 _RECIPE = {"mamba": 2}
 """Raised when the same settings begin to give another model; 1 where nothing is said."""
 
 
 def cached(
-    settings: Settings,
+    settings: TrainSettings,
     cache_dir: str | os.PathLike[str] | None = None,
     *,
     documents: Sequence[Document] | None = None,
@@ -59,7 +59,7 @@ def cached(
 
 
 def fingerprint(
-    settings: Settings,
+    settings: TrainSettings,
     *,
     documents: Sequence[Document] | None = None,
     test: Sequence[Document] | None = None,
@@ -88,7 +88,7 @@ def _complete(where: Path) -> bool:
     return (where / "training.json").is_file()
 
 
-def _title(settings: Settings) -> str:
+def _title(settings: TrainSettings) -> str:
     model = settings.model
     kind = (
         f"{model.architecture}-{model.layers}x{model.width}"

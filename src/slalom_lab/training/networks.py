@@ -9,7 +9,7 @@ from torch import nn
 
 from slalom.errors import InputError, ModelError
 from slalom.models.torch.load import load_config, load_tokenizer, pretrained, reason, resolve
-from slalom_lab.training.settings import Network
+from slalom_lab.training.settings import ONE_LAYER, Network
 
 _DROPOUT = (
     "hidden_dropout_prob",
@@ -27,6 +27,9 @@ _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 def build(network: Network, tokenizer: Any, length: int, labels: Sequence[str], dropout: float) -> Any:
     """A classifier with random weights."""
     import transformers
+
+    if network.architecture == ONE_LAYER:
+        return _one_layer(network, tokenizer, length, labels)
 
     name = {
         "bert": "Bert",
@@ -50,6 +53,26 @@ def build(network: Network, tokenizer: Any, length: int, labels: Sequence[str], 
 
         return MambaForSequenceClassification(config)
     return getattr(transformers, f"{kind}ForSequenceClassification")(config)
+
+
+def _one_layer(network: Network, tokenizer: Any, length: int, labels: Sequence[str]) -> Any:
+    from slalom.theory.attention_layer import AttentionLayer, AttentionLayerConfig
+
+    if len(labels) != 2:
+        raise InputError(f"{ONE_LAYER} tells two labels apart; got {', '.join(labels)}")
+    inner = max(1, network.width // 2)
+    return AttentionLayer(
+        AttentionLayerConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=network.width,
+            attention_size=inner,
+            value_size=inner,
+            num_attention_heads=network.attention_heads,
+            max_position_embeddings=length,
+            pad_to_max=network.filled,
+            **_names(labels),
+        )
+    )
 
 
 def _shape(network: Network, length: int) -> dict[str, Any]:
@@ -108,6 +131,10 @@ def open_pretrained(source: str, labels: Sequence[str], dropout: float) -> tuple
 
 def remove_positions(model: nn.Module) -> None:
     """Position embeddings of zero that stay zero."""
+    config: Any = model.config
+    if config.model_type == "slalom-attention-layer":
+        config.positions = False
+        return
     tables = [
         part
         for name, part in model.named_modules()

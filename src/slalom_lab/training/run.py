@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,14 +22,17 @@ from slalom.data import Document
 from slalom.errors import InputError, MissingExtraError, SlalomWarning
 from slalom.files import new_folder, to_json, versions, write_text
 from slalom_lab.training.card import model_card
-from slalom_lab.training.settings import Network, Settings
+from slalom_lab.training.settings import Network, TrainSettings
 from slalom_lab.training.texts import MaskingCollator, Material, encode, from_documents, from_source
+
+if TYPE_CHECKING:
+    from transformers import Trainer
 
 Progress = Callable[[int, int], None]
 
 
 def train(
-    settings: Settings,
+    settings: TrainSettings,
     out: str | os.PathLike[str],
     *,
     documents: Sequence[Document] | None = None,
@@ -79,7 +82,7 @@ def train(
 
 
 def _material(
-    settings: Settings,
+    settings: TrainSettings,
     documents: Sequence[Document] | None,
     test: Sequence[Document] | None,
     labels: Sequence[str] | None,
@@ -94,7 +97,7 @@ def _material(
     return from_source(settings, None if data_dir is None else os.fspath(data_dir))
 
 
-def _prepare(settings: Settings, material: Material, tokenizer: Any) -> tuple[Any, Any, int]:
+def _prepare(settings: TrainSettings, material: Material, tokenizer: Any) -> tuple[Any, Any, int]:
     """The untrained model, its tokenizer and the tokens it reads."""
     from slalom.models.torch.forward import position_limit
     from slalom_lab.training import networks
@@ -130,67 +133,83 @@ class _Outcome:
 
 
 def _fit(
-    settings: Settings,
+    settings: TrainSettings,
     material: Material,
     model: Any,
     tokenizer: Any,
     length: int,
     progress: Progress | None,
 ) -> _Outcome:
-    from transformers import DataCollatorWithPadding, PrinterCallback, Trainer
+    from transformers import DataCollatorWithPadding
 
     train = encode(material.train, tokenizer, length)
     # In the order of their lengths, texts of a batch need little padding; the accuracy has no order.
     test = sorted(encode(material.test, tokenizer, length), key=lambda row: len(row["input_ids"]))
-    trainer = Trainer(
-        model=model,
-        args=_arguments(settings, len(train)),
-        train_dataset=train,  # pyright: ignore[reportArgumentType]
-        eval_dataset=test,  # pyright: ignore[reportArgumentType]
-        data_collator=DataCollatorWithPadding(tokenizer),
-        compute_metrics=_accuracy,
-        callbacks=[] if progress is None else [_reporter(progress)],
-    )
-    trainer.remove_callback(PrinterCallback)
+    padding = DataCollatorWithPadding(tokenizer)
     if settings.masked:
-        trainer.data_collator = MaskingCollator(tokenizer)
         model.config.trained_on_masked_text = True
-    done = trainer.train()
-    trainer.data_collator = DataCollatorWithPadding(tokenizer)  # the accuracy is that of whole texts
-    if not math.isfinite(done.training_loss):
-        raise InputError(
-            f"the training diverged (loss {done.training_loss}); lower the rate {settings.peak_rate}"
-        )
-    return _Outcome(trainer.evaluate()["eval_accuracy"], done.training_loss)
+    trainer, loss = descend(
+        model,
+        train,
+        MaskingCollator(tokenizer) if settings.masked else padding,
+        epochs=settings.epochs,
+        batch=settings.batch,
+        rate=settings.peak_rate,
+        seed=settings.seed,
+        progress=progress,
+    )
+    trainer.data_collator, trainer.compute_metrics = padding, _accuracy  # the accuracy is that of whole texts
+    return _Outcome(trainer.evaluate(test)["eval_accuracy"], loss)
 
 
-def _arguments(settings: Settings, texts: int) -> Any:
+def descend(
+    model: Any,
+    rows: Any,
+    collator: Any,
+    *,
+    epochs: float,
+    batch: int,
+    rate: float,
+    seed: int,
+    warmup: float = 0.1,
+    smoothing: float = 0.0,
+    progress: Progress | None = None,
+) -> tuple[Trainer, float]:
+    """Train a model on rows of tokens and labels: the one place where that is done. Its trainer, the loss."""
     import torch
-    from transformers import TrainingArguments
+    from transformers import PrinterCallback, Trainer, TrainingArguments
 
-    steps = math.ceil(math.ceil(texts / settings.batch) * settings.epochs)
+    steps = math.ceil(math.ceil(len(rows) / batch) * epochs)
     known = TrainingArguments.__dataclass_fields__
     grouped: dict[str, Any] = (
         {"train_sampling_strategy": "group_by_length"}
         if "train_sampling_strategy" in known
         else {"group_by_length": True}
     )
-    return TrainingArguments(
+    arguments = TrainingArguments(
         output_dir=tempfile.gettempdir(),  # nothing is written there: no checkpoints, no logs
-        num_train_epochs=settings.epochs,
-        learning_rate=settings.peak_rate,
-        warmup_steps=steps // 10,
+        num_train_epochs=epochs,
+        learning_rate=rate,
+        warmup_steps=int(warmup * steps),
         weight_decay=0.01,
-        per_device_train_batch_size=settings.batch,
-        per_device_eval_batch_size=2 * settings.batch,
+        label_smoothing_factor=smoothing,
+        per_device_train_batch_size=batch,
+        per_device_eval_batch_size=2 * batch,
         save_strategy="no",
         logging_strategy="no",
         report_to="none",
         disable_tqdm=True,
         dataloader_pin_memory=torch.cuda.is_available(),
-        seed=settings.seed,
+        seed=seed,
         **grouped,
     )
+    callbacks = [] if progress is None else [_reporter(progress)]
+    trainer = Trainer(model, arguments, collator, train_dataset=rows, callbacks=callbacks)
+    trainer.remove_callback(PrinterCallback)
+    done = trainer.train()
+    if not math.isfinite(done.training_loss):
+        raise InputError(f"the training diverged (loss {done.training_loss}); lower the rate {rate}")
+    return trainer, done.training_loss
 
 
 def _accuracy(prediction: Any) -> dict[str, float]:

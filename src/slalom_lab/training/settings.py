@@ -8,16 +8,20 @@ from typing import Any, Literal, get_args
 
 from slalom.errors import InputError
 
-Architecture = Literal["bert", "distilbert", "roberta", "gpt2", "mamba"]
+Architecture = Literal["bert", "distilbert", "roberta", "gpt2", "mamba", "attention-layer"]
 ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
+ONE_LAYER = "attention-layer"
+"""The classifier of `slalom.theory.attention_layer`: one layer, whole words, two classes."""
 
 
 @dataclass(frozen=True)
 class Network:
     """A network to be trained from nothing, with a tokenizer trained on the same texts.
 
-    heads: attention heads, by default one for every 64 of the width and at least two (Mamba has none).
+    heads: attention heads, by default one for every 64 of the width and at least two (Mamba has none; the
+        attention layer has six, each half as wide as the layer).
     vocabulary: the most tokens the tokenizer may have.
+    filled: attention layer alone: fill every text with <UNK> up to the length, as its paper does.
     """
 
     architecture: Architecture = "distilbert"
@@ -25,6 +29,7 @@ class Network:
     width: int = 128
     heads: int | None = None
     vocabulary: int = 8000
+    filled: bool = False
 
     def __post_init__(self) -> None:
         if self.architecture not in ARCHITECTURES:
@@ -34,24 +39,31 @@ class Network:
         _whole("layers", self.layers)
         _whole("width", self.width)
         _whole("vocabulary", self.vocabulary)
-        if self.architecture == "mamba":
-            if self.heads is not None:
-                raise InputError(f"a mamba network has no attention heads; got heads={self.heads!r}")
-            return
         if self.heads is not None:
             _whole("heads", self.heads)
-        if self.width % self.attention_heads:
+        self._check_kind()
+
+    def _check_kind(self) -> None:
+        if self.filled and self.architecture != ONE_LAYER:
+            raise InputError(f"only texts of {ONE_LAYER} are filled; got filled with {self.architecture}")
+        if self.architecture == ONE_LAYER:
+            if self.layers != 1:
+                raise InputError(f"{ONE_LAYER} has one layer; got layers={self.layers}")
+        elif self.architecture == "mamba":
+            if self.heads is not None:
+                raise InputError(f"a mamba network has no attention heads; got heads={self.heads!r}")
+        elif self.width % self.attention_heads:
             raise InputError(
                 f"width must be a multiple of heads; got {self.width} and {self.attention_heads}"
             )
 
     @property
     def attention_heads(self) -> int:
-        return self.heads or max(2, self.width // 64)
+        return self.heads or (6 if self.architecture == ONE_LAYER else max(2, self.width // 64))
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainSettings:
     """One training run.
 
     data: what `slalom.data.read` reads; None where the documents are handed over. text, label: its
@@ -117,6 +129,8 @@ class Settings:
             del settings["masked"]
         if isinstance(self.model, Network) and self.model.architecture != "mamba":
             settings["model"]["heads"] = self.model.attention_heads
+        if isinstance(self.model, Network) and not self.model.filled:
+            del settings["model"]["filled"]
         return settings
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from slalom.data import Dataset, Document, draw, read, splits
 from slalom.errors import InputError
-from slalom_lab.training.settings import Settings
+from slalom_lab.training.settings import TrainSettings
 
 _TEST_SPLITS = ("test", "validation", "valid", "val", "dev")
 _HELD_OUT = 0.1
@@ -28,7 +28,7 @@ class Material:
     """Rows of the training data that could not be used."""
 
 
-def from_source(settings: Settings, data_dir: str | None) -> Material:
+def from_source(settings: TrainSettings, data_dir: str | None) -> Material:
     """The documents that the settings name."""
     if settings.data is None:
         raise InputError("say what to train on: data in the settings, or documents")
@@ -50,7 +50,7 @@ def from_source(settings: Settings, data_dir: str | None) -> Material:
 
 
 def from_documents(
-    settings: Settings,
+    settings: TrainSettings,
     documents: Sequence[Document],
     test: Sequence[Document] | None,
     labels: Sequence[str] | None,
@@ -61,7 +61,11 @@ def from_documents(
 
 
 def _read(
-    settings: Settings, source: str, split: str | None, data_dir: str | None, labels: Sequence[str] | None
+    settings: TrainSettings,
+    source: str,
+    split: str | None,
+    data_dir: str | None,
+    labels: Sequence[str] | None,
 ) -> Dataset:
     return read(
         source,
@@ -75,7 +79,7 @@ def _read(
 
 
 def _material(
-    settings: Settings, whole: Dataset, test: Sequence[Document] | None, measured_on: str
+    settings: TrainSettings, whole: Dataset, test: Sequence[Document] | None, measured_on: str
 ) -> Material:
     labelled = [document for document in whole if document.label is not None]
     if test is None:
@@ -119,13 +123,17 @@ def encode(documents: Sequence[Document], tokenizer: Any, length: int) -> list[d
 
 
 class MaskingCollator:
-    """Pads a batch, and masks a share of the tokens in half of its texts: uniform between none and all."""
+    """Pads a batch, and masks a share of its tokens.
 
-    def __init__(self, tokenizer: Any):
+    share: the same in all texts; by default half of the texts have a share between none and all, uniform.
+    """
+
+    def __init__(self, tokenizer: Any, share: float | None = None):
         from transformers import DataCollatorWithPadding
 
         if tokenizer.mask_token_id is None:
             raise InputError("to train on masked text the tokenizer needs a mask token; this one has none")
+        self._share = share
         self._pad = DataCollatorWithPadding(tokenizer)
         self._mask = int(tokenizer.mask_token_id)
         self._special = sorted(set(tokenizer.all_special_ids))
@@ -135,7 +143,11 @@ class MaskingCollator:
 
         batch = self._pad(rows)
         ids = batch["input_ids"]
-        share = torch.rand(len(ids), 1) * (torch.rand(len(ids), 1) < 0.5)
+        share = (
+            torch.rand(len(ids), 1) * (torch.rand(len(ids), 1) < 0.5)
+            if self._share is None
+            else torch.full((len(ids), 1), self._share)
+        )
         free = ~torch.isin(ids, torch.tensor(self._special))
         batch["input_ids"] = ids.masked_fill(free & (torch.rand(ids.shape) < share), self._mask)
         return batch

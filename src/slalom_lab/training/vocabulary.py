@@ -10,6 +10,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 
 from slalom.data import Document
+from slalom.theory.attention_layer import word_tokenizer
+from slalom_lab.training.settings import ONE_LAYER
 
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _ROBERTA = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -21,16 +23,25 @@ _DECODER = ("<|endoftext|>", "<|pad|>")
 def train_tokenizer(
     documents: Iterable[Document], architecture: str, size: int, length: int
 ) -> PreTrainedTokenizerFast:
-    """WordPiece in lower case for BERT and DistilBERT, byte-level BPE for the others.
+    """Lower-case WordPiece for BERT and DistilBERT, words for the attention layer, else byte-level BPE.
 
     Mamba reads its memory through the last token; an end token closes its texts, so that it never differs.
     """
     texts = _texts(documents)
     if architecture in ("bert", "distilbert"):
         return _bert(texts, size, length, types=architecture == "bert")
+    if architecture == ONE_LAYER:
+        return word_tokenizer(frequent_words(texts, size), length)
     if architecture == "roberta":
         return _roberta(texts, size, length)
     return _decoder(texts, size, length, closed=architecture == "mamba")
+
+
+def frequent_words(texts: Iterable[str], size: int) -> list[str]:
+    """The `size` most frequent words, split as the attention layer's tokenizer splits them."""
+    split = pre_tokenizers.BertPreTokenizer()
+    counts = Counter(word for text in texts for word, _ in split.pre_tokenize_str(text.lower()))
+    return [word for word, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:size]]
 
 
 def _texts(documents: Iterable[Document]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from toy_sizes import SIZES
 
-from slalom_lab.experiments._shared.outcome import Judgement, Outcome, Row, Settings, conclude
+from slalom_lab.experiments._shared.outcome import Findings, Judgement, Row, RunSettings, conclude
 
 TITLE = "Toy paper, Fig. 2"
 CLAIM = "three is more than two"
@@ -15,7 +15,7 @@ NEEDS = {"data": (), "packages": ()}
 __all__ = ["SIZES", "judge", "run"]
 
 
-def run(settings: Settings) -> Outcome:
+def run(settings: RunSettings) -> Findings:
     return conclude([Row({"model": "counting"}, "number", 3.0)], judge, {}, (settings.seed,))
 
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 
 from slalom_lab.experiments._shared import figures
 from slalom_lab.experiments._shared.outcome import (
+    Findings,
     Judgement,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     conclude,
     mean_row,
     select,
@@ -29,7 +29,7 @@ class Size:
 SIZES = {"quick": Size(2), "full": Size(3)}
 
 
-def run(settings: Settings, size: Size | None = None) -> Outcome:
+def run(settings: RunSettings, size: Size | None = None) -> Findings:
     size = size or SIZES[settings.mode]
     if settings.out is None:
         raise ValueError("this one needs a folder")

@@ -7,21 +7,17 @@ names none.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from slalom.errors import InputError
-from slalom.files import from_json, new_folder, read_text, to_json, write_text
-from slalom.theory.layer import Layer
+from slalom.files import from_json, read_text
+from slalom.theory.layer import LayerWeights
 from slalom.theory.masking import Masked
 from slalom.tokens import FloatArray, IntArray
-from slalom_lab.experiments._shared.outcome import NotRun, Settings
+from slalom_lab.experiments._shared.outcome import NotRun, RunSettings
 from slalom_lab.experiments._shared.real import corpus, documents
 
 if TYPE_CHECKING:
@@ -30,7 +26,6 @@ if TYPE_CHECKING:
 DATA = "imdb"
 WIDE, USUAL = 10**6, 25
 """LIME's bandwidth: so large that all samples count alike, and the package's own."""
-_FACTS = "layer.json"
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,6 @@ class Recipe:
     batch: int = 32
     tested: int = 1000
     width: int = 128
-    inner: int = 64
     heads: int = 6
     places: int = 256
 
@@ -58,7 +52,7 @@ class OneLayer:
 
     model: AttentionLayer
     tokenizer: Any
-    weights: Layer
+    weights: LayerWeights
     accuracy: float
     """On reviews of the test split."""
 
@@ -70,64 +64,35 @@ class OneLayer:
         return self.tokenizer.convert_ids_to_tokens(ids.tolist())
 
 
-def one_layer(settings: Settings, recipe: Recipe) -> OneLayer:
+def one_layer(settings: RunSettings, recipe: Recipe) -> OneLayer:
     """The classifier of a recipe; read from the cache where it is there."""
     import slalom.theory.attention_layer  # noqa: F401 - so that the layer opens like any other model
     from slalom.models.torch.load import load
     from slalom.theory.layer import layer
-    from slalom_lab.training import default_cache
+    from slalom_lab.training import Network, TrainSettings, cached
+    from slalom_lab.training.settings import ONE_LAYER
 
-    reviews = corpus(settings, DATA, recipe.texts)
-    texts, labels = [str(one.text) for one in reviews], [int(one.label or 0) for one in reviews]
-    told = {"recipe": asdict(recipe), "seed": settings.seed, "texts": _digest(texts, labels)}
-    key = hashlib.sha256(to_json(told, indent=None).encode()).hexdigest()[:16]
-    folder = settings.cache if settings.cache is not None else default_cache() / "models"
-    where = folder / f"attention-layer-{recipe.heads}x{recipe.width}-{DATA}-{key}"
-    if not (where / _FACTS).is_file():
-        settings.say(f"training the one-layer classifier on {len(texts)} reviews")
-        _train(settings, recipe, texts, labels, where)
+    settings.say(f"the one-layer classifier, trained on {recipe.texts} reviews or from the cache")
+    where = cached(
+        TrainSettings(
+            model=Network(ONE_LAYER, 1, recipe.width, recipe.heads, recipe.vocabulary, filled=True),
+            epochs=recipe.epochs,
+            batch=recipe.batch,
+            rate=recipe.rate,
+            length=recipe.places,
+            seed=settings.seed,
+        ),
+        settings.cache,
+        documents=corpus(settings, DATA, recipe.texts),
+        test=documents(settings, DATA, recipe.tested),
+        labels=("negative", "positive"),
+    )
     model, tokenizer = load(where)
-    facts = from_json(read_text(where / _FACTS), str(where / _FACTS))
+    facts = from_json(read_text(where / "training.json"), str(where))
     return OneLayer(model, tokenizer, layer(model), float(facts["accuracy"]))  # type: ignore[arg-type]
 
 
-def _digest(texts: Sequence[str], labels: Sequence[int]) -> str:
-    return hashlib.sha256(repr((texts, labels)).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _train(
-    settings: Settings, recipe: Recipe, texts: Sequence[str], labels: Sequence[int], where: Path
-) -> None:
-    from slalom.theory.train import accuracy, train_layer
-
-    model, tokenizer = train_layer(
-        texts,
-        labels,
-        words=recipe.vocabulary,
-        epochs=recipe.epochs,
-        learning_rate=recipe.rate,
-        batch_size=recipe.batch,
-        seed=settings.seed,
-        hidden_size=recipe.width,
-        attention_size=recipe.inner,
-        value_size=recipe.inner,
-        num_attention_heads=recipe.heads,
-        max_position_embeddings=recipe.places,
-        pad_to_max=True,
-    )
-    test = documents(settings, DATA, recipe.tested)
-    right = accuracy(model, tokenizer, [str(one.text) for one in test], [int(one.label or 0) for one in test])
-    try:
-        with new_folder(where) as beside:
-            model.save_pretrained(beside)
-            tokenizer.save_pretrained(beside)
-            write_text(beside / _FACTS, to_json({"accuracy": right, "recipe": asdict(recipe)}) + "\n")
-    except InputError:
-        if not (where / _FACTS).is_file():  # or else somebody was faster, with the same model
-            raise
-
-
-def untrained(layer: OneLayer, settings: Settings, heads: int, spread: float) -> AttentionLayer:
+def untrained(layer: OneLayer, settings: RunSettings, heads: int, spread: float) -> AttentionLayer:
     """A layer of the same sizes with random weights; the smaller the spread, the more even its attention."""
     import torch
 
@@ -144,13 +109,13 @@ def untrained(layer: OneLayer, settings: Settings, heads: int, spread: float) ->
         return AttentionLayer(AttentionLayerConfig(**given)).double().eval()
 
 
-def texts_to_explain(settings: Settings, layer: OneLayer, count: int) -> list[IntArray]:
+def texts_to_explain(settings: RunSettings, layer: OneLayer, count: int) -> list[IntArray]:
     """Reviews of the test split, as ids, with two distinct known words or more."""
     found = [layer.ids(str(one.text)) for one in documents(settings, DATA, count)]
     return [ids for ids in found if len(set(ids[1:].tolist()) - {layer.weights.unknown}) >= 2]
 
 
-def distinct_words(settings: Settings, layer: OneLayer, count: int, reviews: int = 1000) -> IntArray:
+def distinct_words(settings: RunSettings, layer: OneLayer, count: int, reviews: int = 1000) -> IntArray:
     """[CLS] and the first `count` distinct known words of the first test review that has so many: T = d."""
     for one in documents(settings, DATA, reviews):
         ids = np.array(layer.tokenizer(str(one.text), verbose=False)["input_ids"][1:])

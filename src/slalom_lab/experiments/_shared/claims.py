@@ -123,7 +123,7 @@ CLAIMS: tuple[Claim, ...] = (
          "attention_heads", None, None),
         ("Histogram task", "two minima, one with uninformative attention", "attention_histogram",
          _THEORY + "test_histogram.py::test_settled_solutions_lie_lower",
-         "whether they are minima is a matter of gradient and Hessian (slalom.theory.curvature)"),
+         "whether they are minima is a matter of gradient and Hessian (slalom.theory.histogram)"),
         ("Is attention explanation?", "at equal output attention can be another (Jain and Wallace)", None,
          _THEORY + "test_attention_bounds.py::test_three_tokens_against_a_fine_grid",
          "how far is computed exactly; an upper bound on effects remains"),

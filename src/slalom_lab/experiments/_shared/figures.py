@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from slalom.errors import MissingExtraError
-from slalom_lab.experiments._shared.outcome import Row, Settings
+from slalom_lab.experiments._shared.outcome import Row, RunSettings
 
 NAME = "figure.png"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444", "#999999")
@@ -21,7 +21,7 @@ def figure(width: float = 6.4, height: float = 4.0) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(picture: Any, settings: Settings) -> str | None:
+def save(picture: Any, settings: RunSettings) -> str | None:
     """Write a figure into the experiment's folder, if there is one; the file's name."""
     if settings.out is None:
         return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from slalom.api import Explainer
 from slalom.tokens import FloatArray
-from slalom_lab.experiments._shared.outcome import NotRun, Settings
+from slalom_lab.experiments._shared.outcome import NotRun, RunSettings
 from slalom_lab.experiments._shared.synthetic import (
     WEIGHTS,
     WORDS,
@@ -51,7 +51,7 @@ class Training:
     layers: tuple[int, ...]
 
 
-def transformers(settings: Settings, size: Training, seed: int) -> Iterator[tuple[str, int, Explainer]]:
+def transformers(settings: RunSettings, size: Training, seed: int) -> Iterator[tuple[str, int, Explainer]]:
     """Architecture, layers and model, trained or from the cache; the same settings are the same model."""
     from slalom_lab.training import Network
 

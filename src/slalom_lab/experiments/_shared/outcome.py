@@ -24,7 +24,7 @@ class NotRun(SlalomError):  # noqa: N818 - nothing went wrong
 
 
 @dataclass(frozen=True)
-class Settings:
+class RunSettings:
     """How to run an experiment.
 
     data_dir: where named data sets lie. cache: where trained models are kept. encoder: a pretrained encoder
@@ -70,7 +70,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Findings:
     """What came out; `verdict` and `sentence` are computed from the rows."""
 
     rows: tuple[Row, ...]
@@ -89,10 +89,10 @@ def conclude(
     settings: Mapping[str, Any],
     seeds: Sequence[int],
     figure: str | None = None,
-) -> Outcome:
+) -> Findings:
     """The outcome of rows, judged."""
     verdict, sentence = judge(rows)
-    return Outcome(tuple(rows), verdict, sentence, figure, dict(settings), tuple(seeds))
+    return Findings(tuple(rows), verdict, sentence, figure, dict(settings), tuple(seeds))
 
 
 def mean_row(
@@ -143,15 +143,15 @@ def distinct(rows: Sequence[Row], key: str) -> list[Any]:
     return list(dict.fromkeys(row.where[key] for row in rows if key in row.where))
 
 
-def outcome_document(outcome: Outcome) -> dict[str, Any]:
+def outcome_document(outcome: Findings) -> dict[str, Any]:
     """An outcome as JSON's own types."""
     return asdict(outcome)
 
 
-def read_outcome(document: Mapping[str, Any]) -> Outcome:
+def read_outcome(document: Mapping[str, Any]) -> Findings:
     """An outcome written by `outcome_document`."""
     rows = tuple(Row(**{**row, **_numbers(row)}) for row in document["rows"])
-    return Outcome(
+    return Findings(
         rows,
         document["verdict"],
         document["sentence"],

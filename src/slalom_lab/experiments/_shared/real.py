@@ -22,7 +22,7 @@ from slalom.api import Explainer
 from slalom.data import Dataset, Document, read, splits
 from slalom.evaluate.results import Results
 from slalom.files import from_json, read_text, to_json
-from slalom_lab.experiments._shared.outcome import Row, Settings, decide, mean_row
+from slalom_lab.experiments._shared.outcome import Row, RunSettings, decide, mean_row
 
 BUNDLED = "bundled 2-layer BERT"
 KINDS = {"distilbert": "DistilBERT", "bert": "BERT", "gpt2": "GPT-2"}
@@ -77,7 +77,7 @@ class Classifier:
     """On texts held out, if it was trained here."""
 
 
-def classifiers(settings: Settings, data: str) -> Iterator[Classifier]:
+def classifiers(settings: RunSettings, data: str) -> Iterator[Classifier]:
     """The models of a table on a data set."""
     if settings.mode == "quick":
         yield Classifier(BUNDLED, "BERT", Explainer())
@@ -97,14 +97,14 @@ def installed() -> Path | None:
     return next((folder for folder in folders if (folder / "config.json").is_file()), None)
 
 
-def small(settings: Settings, data: str) -> Classifier:
+def small(settings: RunSettings, data: str) -> Classifier:
     """The BERT among the models of a table, for what asks it many thousand times."""
     if settings.mode == "quick":
         return Classifier(BUNDLED, "BERT", Explainer())
     return _from_nothing(settings, data, "bert")
 
 
-def _from_nothing(settings: Settings, data: str, kind: Any) -> Classifier:
+def _from_nothing(settings: RunSettings, data: str, kind: Any) -> Classifier:
     from slalom_lab.training import Network
 
     settings.say(f"{kind} on {data}")
@@ -114,21 +114,20 @@ def _from_nothing(settings: Settings, data: str, kind: Any) -> Classifier:
     return Classifier(title, KINDS[kind], explainer, accuracy=right)
 
 
-def trained_on(settings: Settings, data: str, model: Any, **recipe: Any) -> tuple[Explainer, float]:
+def trained_on(settings: RunSettings, data: str, model: Any, **recipe: Any) -> tuple[Explainer, float]:
     """A classifier trained on a data set, or read from the cache, and its accuracy.
 
     `recipe` are settings of the training.
     """
-    from slalom_lab.training import Settings as Training
-    from slalom_lab.training import cached
+    from slalom_lab.training import TrainSettings, cached
 
-    training = Training(data=data, model=model, seed=settings.seed, **{**RECIPE, **recipe})
+    training = TrainSettings(data=data, model=model, seed=settings.seed, **{**RECIPE, **recipe})
     where = cached(training, settings.cache, data_dir=settings.data_dir)
     report = from_json(read_text(where / "training.json"), str(where / "training.json"))
     return Explainer(str(where)), float(report["accuracy"])
 
 
-def _encoder(settings: Settings, where: Path, data: str) -> Classifier:
+def _encoder(settings: RunSettings, where: Path, data: str) -> Classifier:
     """A directory that holds a classifier is used as it is; anything else is fine-tuned."""
     config = from_json(read_text(where / "config.json"), str(where / "config.json"))
     known = {name: config.get(name, "?") for name in ("model_type", "num_hidden_layers", "hidden_size")}
@@ -140,13 +139,13 @@ def _encoder(settings: Settings, where: Path, data: str) -> Classifier:
     return Classifier(title, "BERT", explainer, PART, right)
 
 
-def documents(settings: Settings, data: str, count: int) -> Dataset:
+def documents(settings: RunSettings, data: str, count: int) -> Dataset:
     """Texts to explain: of the test split where there is one, drawn by the seed."""
     split = "test" if "test" in splits(data, data_dir=settings.data_dir) else None
     return read(data, split=split, limit=count, seed=settings.seed, data_dir=settings.data_dir, on_bad="skip")
 
 
-def corpus(settings: Settings, data: str, count: int) -> Dataset:
+def corpus(settings: RunSettings, data: str, count: int) -> Dataset:
     """Labelled texts to count words in."""
     return read(
         data,
@@ -160,7 +159,7 @@ def corpus(settings: Settings, data: str, count: int) -> Dataset:
 
 
 def study(
-    settings: Settings,
+    settings: RunSettings,
     classifier: Classifier,
     texts: Sequence[Document] | Dataset,
     methods: Sequence[str],
@@ -199,7 +198,7 @@ def _with_budget(spec: str, budget: int) -> str:
     return spec if "budget=" in spec else f"{spec}:budget={budget}"
 
 
-def told(settings: Settings, size: Any) -> dict[str, Any]:
+def told(settings: RunSettings, size: Any) -> dict[str, Any]:
     """The size of an experiment on `classifiers`, as its report shows it."""
     part = {} if settings.mode == "quick" else {"part for the pretrained encoder": PART}
     return {**asdict(size), **part}

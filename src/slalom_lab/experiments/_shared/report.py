@@ -14,7 +14,7 @@ from slalom_lab import experiments
 from slalom_lab.experiments._shared import claims
 from slalom_lab.experiments._shared.figures import NAME
 from slalom_lab.experiments._shared.outcome import Row
-from slalom_lab.experiments._shared.runner import Report, read_reports, read_settings
+from slalom_lab.experiments._shared.runner import ExperimentReport, read_reports, read_settings
 
 FILE = "reproduction.md"
 IMAGES = "images"
@@ -40,7 +40,9 @@ def write_report(out: Path, where: Path | None = None) -> Path:
     return target
 
 
-def markdown(reports: Sequence[Report], documents: Sequence[dict[str, Any]], pictures: dict[str, str]) -> str:
+def markdown(
+    reports: Sequence[ExperimentReport], documents: Sequence[dict[str, Any]], pictures: dict[str, str]
+) -> str:
     """The whole document."""
     both = sorted(zip(reports, documents, strict=True), key=lambda pair: _place(pair[0]))
     modes = sorted({document["run"]["mode"] for document in documents})
@@ -65,20 +67,20 @@ def markdown(reports: Sequence[Report], documents: Sequence[dict[str, Any]], pic
     return "\n\n".join(parts) + "\n"
 
 
-def tally(reports: Sequence[Report]) -> str:
+def tally(reports: Sequence[ExperimentReport]) -> str:
     """How many reports have each verdict."""
     found = Counter(report.verdict for report in reports)
     return ", ".join(f"{verdict}: {number}" for verdict, number in sorted(found.items(), reverse=True))
 
 
-def _place(report: Report) -> tuple[str, list[tuple[int, str]]]:
+def _place(report: ExperimentReport) -> tuple[str, list[tuple[int, str]]]:
     """In the order of the papers: Fig. 3 before Fig. 10, the figures of a paper before its tables."""
     paper = report.title.partition(",")[0]
     parts = re.findall(r"\d+|\D+", report.title)
     return paper, [(int(part) if part.isdigit() else 0, "" if part.isdigit() else part) for part in parts]
 
 
-def _counted(reports: Sequence[Report]) -> str:
+def _counted(reports: Sequence[ExperimentReport]) -> str:
     minutes = sum(report.seconds for report in reports) / 60
     return (
         f"{len(reports)} experiments in {minutes:.0f} minutes, without models that were trained and "
@@ -86,7 +88,7 @@ def _counted(reports: Sequence[Report]) -> str:
     )
 
 
-def _summary(reports: Sequence[Report]) -> str:
+def _summary(reports: Sequence[ExperimentReport]) -> str:
     lines = ["| experiment | what | verdict | seconds |", "|---|---|---|---|"]
     lines += [
         f"| [{r.name}](#{r.name}) | {_cell(r.title)} | {r.verdict} | {r.seconds:.0f} |" for r in reports
@@ -94,7 +96,7 @@ def _summary(reports: Sequence[Report]) -> str:
     return "\n".join(lines)
 
 
-def _one(report: Report, document: dict[str, Any], pictures: dict[str, str]) -> str:
+def _one(report: ExperimentReport, document: dict[str, Any], pictures: dict[str, str]) -> str:
     head = [f"## {report.name}", f"{report.title}. The claim: {report.claim}."]
     if report.outcome is None:
         return "\n\n".join([*head, f"**{report.verdict}**: {report.reason}"])

@@ -17,10 +17,10 @@ from slalom.files import from_json, plain, read_text, to_json, versions, write_t
 from slalom_lab import experiments
 from slalom_lab.experiments._shared.outcome import (
     ON_PAR,
+    Findings,
     NotRun,
-    Outcome,
     Row,
-    Settings,
+    RunSettings,
     outcome_document,
     read_outcome,
 )
@@ -37,7 +37,7 @@ Tell = Callable[[str, str], None]
 
 
 @dataclass(frozen=True)
-class Report:
+class ExperimentReport:
     """One experiment of a run."""
 
     name: str
@@ -47,7 +47,7 @@ class Report:
     reason: str | None
     """Why there is no outcome."""
     seconds: float
-    outcome: Outcome | None
+    outcome: Findings | None
 
     @property
     def verdict(self) -> str:
@@ -64,12 +64,12 @@ class Report:
 def reproduce(
     names: Sequence[str],
     out: Path,
-    settings: Settings,
+    settings: RunSettings,
     *,
     fresh: bool = False,
     tell: Tell | None = None,
-    done: Callable[[Report, bool], None] | None = None,
-) -> list[Report]:
+    done: Callable[[ExperimentReport, bool], None] | None = None,
+) -> list[ExperimentReport]:
     """Run the experiments named and write each into a folder of `out`.
 
     A finished experiment is read, not repeated, unless `fresh`; one that was run with other sizes than it has
@@ -93,7 +93,7 @@ def reproduce(
     return reports
 
 
-def read_reports(out: Path) -> list[Report]:
+def read_reports(out: Path) -> list[ExperimentReport]:
     """All experiments that a folder holds."""
     found = [path.parent for path in sorted(out.glob(f"*/{FILE}"))]
     if not found:
@@ -106,13 +106,13 @@ def read_settings(out: Path) -> list[dict[str, Any]]:
     return [_document(path.parent) for path in sorted(out.glob(f"*/{FILE}"))]
 
 
-def _identity(name: str, settings: Settings) -> dict[str, Any]:
+def _identity(name: str, settings: RunSettings) -> dict[str, Any]:
     size = experiments.load(name).SIZES[settings.mode]
     encoder = None if settings.encoder is None else settings.encoder.name
     return plain({"mode": settings.mode, "seed": settings.seed, "encoder": encoder, "size": asdict(size)})
 
 
-def _kept(folder: Path, wanted: dict[str, Any]) -> Report | None:
+def _kept(folder: Path, wanted: dict[str, Any]) -> ExperimentReport | None:
     if not (folder / FILE).is_file():
         return None
     document = _document(folder)
@@ -133,16 +133,16 @@ def _document(folder: Path) -> dict[str, Any]:
     return from_json(read_text(where), str(where))
 
 
-def _report(document: dict[str, Any]) -> Report:
+def _report(document: dict[str, Any]) -> ExperimentReport:
     outcome = document["outcome"]
     names = ("name", "title", "claim", "status", "reason", "seconds")
-    return Report(
+    return ExperimentReport(
         **{name: document[name] for name in names},
         outcome=None if outcome is None else read_outcome(outcome),
     )
 
 
-def _run(name: str, out: Path, settings: Settings, tell: Tell | None) -> Report:
+def _run(name: str, out: Path, settings: RunSettings, tell: Tell | None) -> ExperimentReport:
     told = experiments.describe(name)
     start = time.perf_counter()
     here = replace(
@@ -160,10 +160,10 @@ def _run(name: str, out: Path, settings: Settings, tell: Tell | None) -> Report:
     except Exception as error:  # one experiment must not end the others  # noqa: BLE001
         status, reason = "failed", _sentence(error)
     seconds = round(time.perf_counter() - start, 1)
-    return Report(name, told.title, told.claim, status, reason, seconds, outcome)
+    return ExperimentReport(name, told.title, told.claim, status, reason, seconds, outcome)
 
 
-def _check(told: experiments.Experiment, settings: Settings) -> None:
+def _check(told: experiments.Experiment, settings: RunSettings) -> None:
     """Raises NotRun where data or packages are missing."""
     missing = [name for name in told.packages if importlib.util.find_spec(name) is None]
     if missing:
@@ -183,7 +183,7 @@ def _sentence(error: Exception) -> str:
     return text if isinstance(error, SlalomError) else f"{type(error).__name__}: {text}"
 
 
-def _write(folder: Path, report: Report, run: dict[str, Any]) -> None:
+def _write(folder: Path, report: ExperimentReport, run: dict[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -18,7 +18,7 @@ from slalom.data import Document
 from slalom.perturb import from_rows
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray, IntArray
-from slalom_lab.experiments._shared.outcome import Settings
+from slalom_lab.experiments._shared.outcome import RunSettings
 
 WORDS = ("the", "we", "movie", "watch", "good", "best", "perfect", "ok", "bad", "worst")
 WEIGHTS = np.array([0.0, 0.0, 0.0, 0.0, 0.6, 1.0, 1.5, -0.6, -1.0, -1.5])
@@ -64,7 +64,7 @@ def labelled(
 
 
 def trained(
-    settings: Settings,
+    settings: RunSettings,
     network: Any,
     documents: Sequence[Document],
     words: Sequence[str],
@@ -75,10 +75,9 @@ def trained(
     positions: bool = True,
 ) -> Explainer:
     """The transformer trained on these texts, over these words; read from the cache where it is there."""
-    from slalom_lab.training import Settings as Training
-    from slalom_lab.training import cached
+    from slalom_lab.training import TrainSettings, cached
 
-    recipe = Training(
+    recipe = TrainSettings(
         model=network,
         epochs=epochs,
         batch=batch,
