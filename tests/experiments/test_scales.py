@@ -83,7 +83,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> RunSettings:
 
 
 def test_the_picture_of_all_sizes(settings: RunSettings) -> None:
-    outcome = all_scales.run(settings, all_scales.Size(2, 60, 30, 16))
+    outcome = all_scales.run(settings, all_scales.Size(2, 60, 16))
     assert experiments.load("all_scales").judge(outcome.rows) == (outcome.verdict, outcome.sentence)
     assert len(select(outcome.rows, scales.OVERALL)) == 3
     assert outcome.figure == "figure.png"

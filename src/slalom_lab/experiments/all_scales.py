@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slalom.data import Dataset
 from slalom.evaluate.shorten import shorten
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
@@ -36,29 +37,35 @@ MARGIN = 0.05
 class Size:
     documents: int
     copies: int
-    fresh: int
+    """To learn from; half as many fresh ones to be judged on."""
     cut: int
 
 
-SIZES = {"quick": Size(6, 300, 150, 64), "full": Size(100, 600, 300, 128)}
+SIZES = {"quick": Size(6, 300, 64), "full": Size(100, 600, 128)}
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Every surrogate learns from the same copies of a text and is judged on fresh ones."""
     size = size or SIZES[settings.mode]
     texts = real.documents(settings, "imdb", size.documents)
-    rows: list[Row] = []
-    for classifier in real.classifiers(settings, "imdb"):
-        model = classifier.explainer.model
-        found = []
-        for number, document in enumerate(texts):
-            settings.say(f"{classifier.title}: {number + 1} of {size.documents} documents")
-            ask = Ask(model, model.tokenize(shorten(model, document, size.cut).text))
-            target = choose_target(model, None, ask.whole())
-            found.append(scales.judged(ask, target.score, size.copies, size.fresh, settings.seed))
-        rows += scales.table({"model": classifier.title}, found)
+    rows = [
+        row
+        for classifier in real.classifiers(settings, "imdb")
+        for row in _of(settings, classifier, texts, size)
+    ]
     figure = figures.save(picture(rows), settings)
     return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
+
+
+def _of(settings: RunSettings, classifier: real.Classifier, texts: Dataset, size: Size) -> list[Row]:
+    model = classifier.explainer.model
+    found = []
+    for number, document in enumerate(texts):
+        settings.say(f"{classifier.title}: {number + 1} of {size.documents} documents")
+        ask = Ask(model, model.tokenize(shorten(model, document, size.cut).text))
+        target = choose_target(model, None, ask.whole())
+        found.append(scales.judged(ask, target.score, size.copies, size.copies // 2, settings.seed))
+    return scales.table({"model": classifier.title}, found)
 
 
 def judge(rows: Sequence[Row]) -> Judgement:

@@ -13,16 +13,7 @@ from scipy.stats import entropy, spearmanr
 from slalom.theory.attention_bounds import furthest_attention, removal_bounds, removal_effects
 from slalom.theory.layer import Look, look
 from slalom.tokens import FloatArray, IntArray
-from slalom_lab.experiments._shared import figures
-from slalom_lab.experiments._shared.attention_models import (
-    FULL,
-    QUICK,
-    OneLayer,
-    Recipe,
-    one_layer,
-    texts_to_explain,
-    told,
-)
+from slalom_lab.experiments._shared import attention_models, figures
 from slalom_lab.experiments._shared.outcome import (
     Findings,
     Judgement,
@@ -63,21 +54,22 @@ bound is α times the range of values; the move is the largest Jensen–Shannon 
 
 @dataclass(frozen=True)
 class Size:
-    recipe: Recipe
+    recipe: attention_models.Recipe
     documents: int
 
 
-SIZES = {"quick": Size(QUICK, 40), "full": Size(FULL, 400)}
+SIZES = {"quick": Size(attention_models.QUICK, 40), "full": Size(attention_models.FULL, 400)}
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """[CLS]'s attention on the paper's sentence, head by head; how alike heads are over reviews."""
     size = size or SIZES[settings.mode]
-    layer = one_layer(settings, size.recipe)
+    layer = attention_models.one_layer(settings, size.recipe)
     ids = layer.ids(SENTENCE)
     rows = _sentence_rows(layer, ids)
-    rows += _review_rows(layer, texts_to_explain(settings, layer, size.documents))
-    used = told(size.recipe, layer, documents=size.documents, sentence=" ".join(layer.tokens(ids)))
+    rows += _review_rows(layer, attention_models.texts_to_explain(settings, layer, size.documents))
+    sentence = " ".join(layer.tokens(ids))
+    used = attention_models.told(size.recipe, layer, documents=size.documents, sentence=sentence)
     return conclude(rows, judge, used, [settings.seed], figures.save(_figure(layer, ids), settings))
 
 
@@ -104,7 +96,7 @@ def _top(rows: Sequence[Row], head: Any) -> str:
     return max(own, key=lambda row: row.ours or 0.0).measure
 
 
-def _sentence_rows(layer: OneLayer, ids: IntArray) -> list[Row]:
+def _sentence_rows(layer: attention_models.OneLayer, ids: IntArray) -> list[Row]:
     attention = look(layer.weights, ids).attention[:, 0, : len(ids)]
     names = numbered(layer.tokens(ids))
     rows = [
@@ -131,7 +123,7 @@ def numbered(tokens: Sequence[str]) -> list[str]:
     return names
 
 
-def _review_rows(layer: OneLayer, texts: Sequence[IntArray]) -> list[Row]:
+def _review_rows(layer: attention_models.OneLayer, texts: Sequence[IntArray]) -> list[Row]:
     own: dict[tuple[str, str], list[float]] = {}
     for ids in texts:
         seen = look(layer.weights, ids)
@@ -181,7 +173,7 @@ def _ranks(a: FloatArray, b: FloatArray) -> float:
     return float(found.statistic)
 
 
-def _figure(layer: OneLayer, ids: IntArray) -> Any:
+def _figure(layer: attention_models.OneLayer, ids: IntArray) -> Any:
     """Every head's attention of every token on every token; the read-out is the first line."""
     import torch
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slalom.surrogate import Slalom
-from slalom_lab.experiments._shared import figures
+from slalom_lab.experiments._shared import figures, synthetic
 from slalom_lab.experiments._shared.outcome import (
     Findings,
     Judgement,
@@ -22,16 +22,6 @@ from slalom_lab.experiments._shared.outcome import (
     select,
 )
 from slalom_lab.experiments._shared.solvers import fitted
-from slalom_lab.experiments._shared.synthetic import (
-    ask,
-    centred,
-    count_matrix,
-    labelled,
-    names,
-    random_slalom,
-    slalom_sequences,
-    trained,
-)
 
 TITLE = "SLALOM paper, Fig. 9 (F.3)"
 CLAIM = (
@@ -156,25 +146,32 @@ def _errors(
 ) -> dict[str, dict[str, float]]:
     from slalom_lab.training import Network
 
-    truth = random_slalom(words, np.random.default_rng(seed))
+    truth = synthetic.random_slalom(words, np.random.default_rng(seed))
     rng = np.random.default_rng((seed, 4))
-    sequences = slalom_sequences(size.texts, words, context, rng)
-    documents = labelled(sequences, truth.predict(count_matrix(sequences, words))[:, 0], names(words), rng)
+    sequences = synthetic.slalom_sequences(size.texts, words, context, rng)
+    documents = synthetic.labelled(
+        sequences, truth.predict(synthetic.count_matrix(sequences, words))[:, 0], synthetic.names(words), rng
+    )
     network = Network("distilbert", layers=size.layers, width=size.width)
-    explainer = trained(settings, network, documents, names(words), epochs=size.epochs, batch=64, seed=seed)
-    queries, test = (slalom_sequences(size.queries, words, context, rng) for _ in range(2))
-    outputs, fresh = ask(explainer, queries, names(words)), count_matrix(test, words)
-    wanted, own = truth.predict(fresh)[:, 0], ask(explainer, test, names(words))
+    explainer = synthetic.trained(
+        settings, network, documents, synthetic.names(words), epochs=size.epochs, batch=64, seed=seed
+    )
+    queries, test = (synthetic.slalom_sequences(size.queries, words, context, rng) for _ in range(2))
+    outputs, fresh = (
+        synthetic.ask(explainer, queries, synthetic.names(words)),
+        synthetic.count_matrix(test, words),
+    )
+    wanted, own = truth.predict(fresh)[:, 0], synthetic.ask(explainer, test, synthetic.names(words))
     result = {}
     for solver in SOLVERS:
         if solver == "ana":
             surrogate = _ana(explainer, words)
         else:
-            surrogate = fitted(solver, count_matrix(queries, words), outputs, seed)
+            surrogate = fitted(solver, synthetic.count_matrix(queries, words), outputs, seed)
         told = surrogate.predict(fresh)[:, 0]
         result[solver] = {
             _LOGIT: float(np.mean((told - wanted) ** 2)),
-            _PARAMETER: float(np.mean((centred(surrogate) - centred(truth)) ** 2)),
+            _PARAMETER: float(np.mean((synthetic.centred(surrogate) - synthetic.centred(truth)) ** 2)),
             _MODEL: float(np.mean((told - own) ** 2)),
         }
     return result
@@ -183,9 +180,9 @@ def _errors(
 def _ana(explainer: Any, words: int) -> Slalom:
     from slalom.fit import ana
 
-    singles = ask(explainer, list(ana.single_queries(words)), names(words))
+    singles = synthetic.ask(explainer, list(ana.single_queries(words)), synthetic.names(words))
     plan = ana.pair_queries(singles)
-    pairs = ask(explainer, list(plan.pairs), names(words))
+    pairs = synthetic.ask(explainer, list(plan.pairs), synthetic.names(words))
     return ana.solve(plan, singles, pairs, strict=False).surrogate
 
 

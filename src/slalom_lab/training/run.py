@@ -159,7 +159,8 @@ def _fit(
         progress=progress,
     )
     trainer.data_collator, trainer.compute_metrics = padding, _accuracy  # the accuracy is that of whole texts
-    return _Outcome(trainer.evaluate(test)["eval_accuracy"], loss)
+    found = trainer.evaluate(test)  # pyright: ignore[reportArgumentType]
+    return _Outcome(found["eval_accuracy"], loss)
 
 
 def descend(

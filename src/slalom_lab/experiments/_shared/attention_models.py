@@ -83,8 +83,8 @@ def one_layer(settings: RunSettings, recipe: Recipe) -> OneLayer:
             seed=settings.seed,
         ),
         settings.cache,
-        documents=corpus(settings, DATA, recipe.texts),
-        test=documents(settings, DATA, recipe.tested),
+        documents=list(corpus(settings, DATA, recipe.texts)),
+        test=list(documents(settings, DATA, recipe.tested)),
         labels=("negative", "positive"),
     )
     model, tokenizer = load(where)
