@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pickle
 import re
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from slalom import evaluate, explainers
 from slalom.api import Explainer
 from slalom.data import Document
 from slalom.errors import InputError
+from slalom.evaluate import specs
 from slalom.evaluate.run import evaluate as run
 from slalom.models.ask import Ask
 from slalom.models.protocol import Text
@@ -35,14 +38,14 @@ def explain(ask, target, *, budget="auto", seed=0, power: float = 1.0):
     return finish(ask, target, "lengths", {"attribution": scores})
 '''
 
-PROTOCOL = '''"""Top length: how long the highest token is. A toy."""
-NEEDS = "nothing"
-GOOD = {"length": "high"}
+PROTOCOL = '''from slalom.evaluate.protocol import protocol
 
 
-def measure(case):
+@protocol("top_length", good={"length": "high"})
+def measure(case, *, times: int = 1):
+    """Top length: how long the highest token is. A toy."""
     best = int(case.explanation.scores["attribution"].argmax())
-    return {"length": float(len(case.explanation.tokens.strings[best]))}
+    return {"length": float(times * len(case.explanation.tokens.strings[best]))}
 '''
 
 
@@ -56,7 +59,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1\n")
     (info / "entry_points.txt").write_text(
         "[slalom.explainers]\nlengths = outside_method\nlime = outside_method\n"
-        "[slalom.protocols]\ntop_length = outside_protocol\n"
+        "[slalom.protocols]\ntop_length = outside_protocol:measure\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
 
@@ -90,6 +93,32 @@ def test_a_protocol_of_another_package_is_a_protocol(tmp_path: Path):
     documents = [Document(TEXT, id="a")]
     results = run(Explainer(*tiny("bert")), documents, ["lengths"], ["top_length"], tmp_path / "out")
     assert [(row.number, row.value) for row in results.measurements] == [("length", 4.0)]
+    assert results.settings["protocols"] == {"top_length": {"length": "high"}}
+
+
+@pytest.mark.usefixtures("outside")
+def test_a_function_is_a_protocol(tmp_path: Path):
+    function = importlib.import_module("outside_protocol").measure
+    documents = [Document(TEXT, id="a"), Document("a good film", id="b")]
+    judges = [function, "outside_protocol:measure:times=2"]
+    explainer = Explainer(*tiny("bert"))
+    results = run(explainer, documents, ["lengths"], judges, tmp_path / "out")
+    assert [(row.document, row.protocol, row.value) for row in results.measurements] == [
+        ("a", "top_length", 4.0),
+        ("a", "outside_protocol:measure", 8.0),
+        ("b", "top_length", 4.0),
+        ("b", "outside_protocol:measure", 8.0),
+    ]
+    sent = pickle.loads(pickle.dumps(specs.protocols(judges)))  # as a worker process gets them
+    assert sent == specs.protocols(judges)
+
+
+def test_what_is_no_protocol_is_refused(tmp_path: Path):
+    explainer, documents = Explainer(*tiny("bert")), [Document(TEXT, id="a")]
+    with pytest.raises(InputError, match=r"<function .* is no protocol: declare a function of a case one"):
+        run(explainer, documents, ["random"], [lambda case: {"x": 1.0}], tmp_path / "out")
+    with pytest.raises(InputError, match=r"cannot find the function 'math:no_such' \(MODULE:FUNCTION\)"):
+        run(explainer, documents, ["random"], ["math:no_such"], tmp_path / "out")
 
 
 def test_names_from_outside_are_gone_with_their_package():

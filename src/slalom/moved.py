@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 PROTOCOLS = (
-    *("budget", "cost", "deletion", "eraser", "human_attention", "insertion", "leave_one_out"),
+    *("cost", "deletion", "eraser", "human_attention", "leave_one_out"),
     *("naive_bayes_agreement", "recovery", "removals", "sanity", "stability"),
 )
 PARTS = ["equal_quality", "equal_samples", "limits", "memory", "overhead", "scaling", "together"]
@@ -40,6 +40,10 @@ MOVED = {
     "slalom.theory.train": "slalom_lab.training.layer",
     **{f"slalom.theory.{old}": f"slalom.theory.{new}" for old, new in THEORY.items()},
     **{f"slalom.evaluate.{name}": f"slalom.evaluate.protocols.{name}" for name in PROTOCOLS},
+    "slalom.evaluate.budget": "slalom.evaluate.protocols.cost",
+    "slalom.evaluate.insertion": "slalom.evaluate.protocols.deletion",
+    "slalom.evaluate.shorten": "slalom.evaluate.document",
+    "slalom.evaluate.verdict": "slalom.evaluate.table",
     **{f"slalom.bench.{name}": f"slalom_lab.bench.parts.{name}" for name in PARTS},
 }
 """By old name; a package stands for what lies in it, too."""

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,10 @@ import rounding
 from rounding import same_answers, same_scores
 from slalom import Explainer
 from slalom.cli import app
-from slalom.corpus import lock, schema
-from slalom.corpus.lock import LOCK
+from slalom.corpus import schema
+from slalom.corpus import store as stores
 from slalom.corpus.run import Totals, Where, explain_corpus
-from slalom.corpus.store import SUCCESS, Store
+from slalom.corpus.store import LOCK, SUCCESS, Store
 from slalom.corpus.work import PROBE, Worker
 from slalom.errors import InputError, MissingExtraError, SlalomError
 
@@ -388,7 +389,7 @@ def test_a_second_run_at_the_same_time_is_refused(corpus: str, tmp_path: Path) -
     refused: list[str] = []
 
     def start_another(totals: Totals) -> None:
-        with pytest.raises(InputError, match=f"another run is writing .*process {os.getpid()}") as told:
+        with pytest.raises(InputError, match=r"another run is writing to .*out'; wait until it ends") as told:
             explain_corpus(corpus, output, resume=True, **SMALL)
         refused.append(str(told.value))
 
@@ -396,32 +397,65 @@ def test_a_second_run_at_the_same_time_is_refused(corpus: str, tmp_path: Path) -
     assert len(refused) == 3
 
 
-@pytest.mark.parametrize("kind", ["dead process", "silent", "half written"])
-def test_a_lock_that_was_left_behind_is_taken_over(tmp_path: Path, kind: str) -> None:
+HOLDER = """
+import sys, time
+from slalom.corpus.store import Store, locked
+with locked(Store(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def test_a_lock_of_this_machine_ends_with_its_process(tmp_path: Path) -> None:
     store = Store(str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another run is writing"), stores.locked(store):
+            pass
+        holder.kill()
+    with stores.locked(store):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["dead process", "silent", "half written"])
+def test_a_lock_elsewhere_that_was_left_behind_is_taken_over(kind: str) -> None:
+    store = Store(f"memory://left/{kind.replace(' ', '-')}")
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     import socket
 
-    alive = time.time() - (lock.STALE + 1 if kind == "silent" else 0)
+    alive = time.time() - (stores.STALE + 1 if kind == "silent" else 0)
     host = "elsewhere" if kind == "silent" else socket.gethostname()
-    path = tmp_path / LOCK
-    path.write_text(json.dumps({"host": host, "pid": gone.pid, "token": "x", "alive": alive}))
+    there = json.dumps({"host": host, "pid": gone.pid, "token": "x", "alive": alive})
+    store.fs.pipe_file(store.path(LOCK), b'{"host"' if kind == "half written" else there.encode())
     if kind == "half written":
-        path.write_text('{"host"')
-        os.utime(path, (0, time.time() - lock.STALE - 1))
-    with lock.locked(store):
-        assert json.loads(path.read_text())["pid"] == os.getpid()
-    assert not path.exists()
+        long_ago = datetime.fromtimestamp(time.time() - stores.STALE - 1, tz=UTC)
+        store.fs.store[store.path(LOCK)].modified = long_ago
+    with stores.locked(store):
+        assert json.loads(store.fs.cat_file(store.path(LOCK)))["pid"] == os.getpid()
+    assert not store.fs.exists(store.path(LOCK))
 
 
-def test_a_lock_shows_that_its_owner_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "BEAT", 0.02)
-    with lock.locked(Store(str(tmp_path))):
-        path = tmp_path / LOCK
-        first = json.loads(path.read_text())["alive"]
-        while json.loads(path.read_text() or "{}").get("alive", first) <= first:
+def test_a_lock_elsewhere_holds_and_shows_that_its_owner_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "BEAT", 0.02)
+    store = Store("memory://held")
+
+    def alive() -> float:
+        return json.loads(store.fs.cat_file(store.path(LOCK)))["alive"]
+
+    with stores.locked(store):
+        first = alive()
+        while alive() <= first:
             time.sleep(0.02)
+        with (
+            pytest.raises(InputError, match=f"another run is writing .*process {os.getpid()}"),
+            stores.locked(store),
+        ):
+            pass
 
 
 DEADLY = """

@@ -8,7 +8,7 @@ import pytest
 
 from planted_cases import planted_case
 from slalom.evaluate.protocol import NotApplicable
-from slalom.evaluate.protocols import budget, cost
+from slalom.evaluate.protocols import cost
 from slalom.evaluate.protocols.deletion import deletion
 from slalom.explanation import Cost
 
@@ -31,7 +31,7 @@ def test_occlusion_costs_one_query_for_each_token_and_one_for_the_text():
 
 def test_the_curve_is_the_protocol_at_every_budget():
     case = planted_case("kernel_shap")
-    found = budget.curve(case, (60, 200), "deletion")
+    found = cost.by_budget(case, (60, 200), "deletion")
     assert list(found) == [60, 200]
     for queries, numbers in found.items():
         explanation = case.explain(budget=queries)
@@ -41,14 +41,14 @@ def test_the_curve_is_the_protocol_at_every_budget():
 
 def test_more_queries_bring_sampling_nearer_to_the_truth():
     case = planted_case("shapley_sampling")
-    found = budget.curve(case, (50, 2000), "recovery")
+    found = cost.by_budget(case, (50, 2000), "recovery")
     assert found[2000]["spearman"] > found[50]["spearman"]
 
 
 def test_a_budget_that_the_method_refuses_is_left_out(monkeypatch):
     case = planted_case("occlusion")
-    assert list(budget.curve(case, (10, 100))) == [100]
-    assert set(budget.measure(case)) == {f"deletion_{queries}" for queries in budget.BUDGETS}
-    monkeypatch.setattr(budget, "BUDGETS", (5, 10))
+    assert list(cost.by_budget(case, (10, 100))) == [100]
+    assert set(cost.measure_budget(case)) == {f"deletion_{queries}" for queries in cost.BUDGETS}
+    monkeypatch.setattr(cost, "BUDGETS", (5, 10))
     with pytest.raises(NotApplicable, match="refuses all budgets up to 10"):
-        budget.measure(case)
+        cost.measure_budget(case)

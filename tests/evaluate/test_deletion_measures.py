@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from planted_cases import TEXT, planted_case, planted_output, truthful
 from slalom.evaluate.protocol import NotApplicable
-from slalom.evaluate.protocols import deletion, insertion
+from slalom.evaluate.protocols.deletion import measure, measure_insertion
 
 
 def by_hand(scores: np.ndarray, highest: bool, step: int = 5) -> float:
@@ -27,24 +27,22 @@ def test_both_agree_with_the_formula_for_every_score():
     case = planted_case()
     case = replace(case, explanation=truthful(case))
     for name, scores in case.explanation.scores.items():
-        assert deletion.measure(case, score=name)["aopc"] == pytest.approx(by_hand(scores, False), abs=1e-9)
-        assert insertion.measure(case, score=name)["aopc"] == pytest.approx(by_hand(scores, True), abs=1e-9)
+        assert measure(case, score=name)["aopc"] == pytest.approx(by_hand(scores, False), abs=1e-9)
+        assert measure_insertion(case, score=name)["aopc"] == pytest.approx(by_hand(scores, True), abs=1e-9)
     default = by_hand(case.explanation.share, False)
-    assert deletion.measure(case)["aopc"] == pytest.approx(default, abs=1e-9)
-    assert deletion.measure(case, step=3)["aopc"] == pytest.approx(
-        by_hand(case.explanation.share, False, 3), abs=1e-9
-    )
+    assert measure(case)["aopc"] == pytest.approx(default, abs=1e-9)
+    assert measure(case, step=3)["aopc"] == pytest.approx(by_hand(case.explanation.share, False, 3), abs=1e-9)
 
 
 def test_the_probability_is_that_of_the_explained_label():
     case = planted_case()
     other = replace(case, explanation=replace(case.explanation, target=case.explanation.labels[0]))
-    found = deletion.measure(other)["aopc"]
-    assert found == pytest.approx(1.0 - deletion.measure(case)["aopc"], abs=1e-9)
+    found = measure(other)["aopc"]
+    assert found == pytest.approx(1.0 - measure(case)["aopc"], abs=1e-9)
 
 
-@pytest.mark.parametrize("protocol", [deletion, insertion])
-def test_a_text_of_one_step_is_not_judged(protocol):
+@pytest.mark.parametrize("judge", [measure, measure_insertion])
+def test_a_text_of_one_step_is_not_judged(judge):
     with pytest.raises(NotApplicable, match="at most 5 tokens"):
-        protocol.measure(planted_case(text=" ".join(TEXT.split()[:5])))
-    assert protocol.measure(planted_case(text=" ".join(TEXT.split()[:6])))
+        judge(planted_case(text=" ".join(TEXT.split()[:5])))
+    assert judge(planted_case(text=" ".join(TEXT.split()[:6])))

@@ -15,9 +15,9 @@ from scipy.special import expit
 import slalom
 from planted_cases import TEXT, WORDS, planted_case, planted_output, truthful, with_scores
 from slalom.data.dataset import Document
-from slalom.evaluate.blanks import kept_lowest
 from slalom.evaluate.protocol import Case, NotApplicable, make_case
-from slalom.evaluate.protocols import all_scales, deletion, deletion_modes, lds, masked_deletion, naopc, soft
+from slalom.evaluate.protocols import all_scales, deletion, eraser, lds, naopc
+from slalom.evaluate.protocols.deletion import kept_lowest
 from slalom.models.target import choose_target
 from slalom.surrogate import Additive
 from zoo import tiny
@@ -102,28 +102,28 @@ def test_halves_are_halves_and_the_score_is_spearmans():
 @given(st.lists(st.floats(-50, 50), min_size=2, max_size=30), st.floats(0.1, 0.9), st.floats(0.001, 1000))
 def test_every_method_keeps_the_same_share_whatever_its_scale(scores, share, scale):
     given_scores = np.array(scores)
-    kept = soft.keeping(given_scores, share)
+    kept = eraser.keeping(given_scores, share)
     assert kept.mean() == pytest.approx(share, abs=1e-9)
     assert (np.diff(kept[np.argsort(given_scores, kind="stable")]) >= -1e-12).all()
     if np.std(given_scores) > 1e-6:
-        np.testing.assert_allclose(soft.keeping(scale * given_scores + 3, share), kept, atol=1e-6)
+        np.testing.assert_allclose(eraser.keeping(scale * given_scores + 3, share), kept, atol=1e-6)
 
 
 def test_soft_metrics_are_expectations_of_the_formula():
     case = true_case()
-    kept = soft.keeping(case.explanation.share, 0.5)
+    kept = eraser.keeping(case.explanation.share, 0.5)
     drawn = RNG([0, 0x50F7]).random((64, 24))
     whole = expit(planted_output(np.arange(24)))
     alone = [whole - expit(planted_output(np.flatnonzero(row))) for row in drawn < kept]
     without = [whole - expit(planted_output(np.flatnonzero(row))) for row in drawn < 1 - kept]
-    found = soft.measure(case)
+    found = eraser.measure_soft(case)
     expected = {"comprehensiveness": np.mean(without), "sufficiency": np.mean(alone)}
     assert found == pytest.approx(expected, abs=1e-6)
     assert found["comprehensiveness"] > 0.1 > found["sufficiency"]
 
 
 def test_random_scores_keep_and_lose_alike():
-    found = [soft.measure(each, draws=16) for each in random_scores(planted_case(), 60)]
+    found = [eraser.measure_soft(each, draws=16) for each in random_scores(planted_case(), 60)]
     gap = np.array([each["comprehensiveness"] - each["sufficiency"] for each in found])
     assert abs(gap.mean()) < 4 * gap.std() / np.sqrt(60)
 
@@ -200,11 +200,11 @@ def test_a_masked_copy_is_the_text_with_masks_in_it(masked_case: Case):
         with torch.no_grad():
             chances = torch.softmax(model.eval()(masked).logits[0].double(), 0)
         losses.append(1 - float(chances[case.explanation.labels.index(case.explanation.target)]))
-    found = deletion_modes.measure(case)
+    found = deletion.measure_modes(case)
     assert found["mask"] == pytest.approx(np.mean(losses), abs=1e-5)
     assert found["drop"] == deletion.measure(case)["aopc"]
     assert found["replace"] != found["mask"]
-    assert deletion_modes.measure(case) == found, "replacements come from the seed"
+    assert deletion.measure_modes(case) == found, "replacements come from the seed"
 
 
 def test_what_is_kept_is_the_end_of_the_order():
@@ -214,14 +214,14 @@ def test_what_is_kept_is_the_end_of_the_order():
 
 def test_masks_are_a_protocol_of_their_own_for_models_that_know_them(masked_case: Case):
     with pytest.raises(NotApplicable, match="not trained on masked text"):
-        masked_deletion.measure(masked_case)
+        deletion.measure_masked(masked_case)
     config = masked_case.ask.model.module.config  # pyright: ignore[reportAttributeAccessIssue]
     config.trained_on_masked_text = True
     try:
-        found = masked_deletion.measure(masked_case)
+        found = deletion.measure_masked(masked_case)
     finally:
         del config.trained_on_masked_text
-    assert found["aopc"] == deletion_modes.measure(masked_case)["mask"]
+    assert found["aopc"] == deletion.measure_modes(masked_case)["mask"]
 
 
 def test_a_function_over_texts_has_no_masks():
@@ -231,4 +231,4 @@ def test_a_function_over_texts_has_no_masks():
     explainer = slalom.Explainer(answer, labels=["a", "b"], output="logits")
     case = make_case(explainer, Document("one two three four five six seven"), method="occlusion")
     with pytest.raises(NotApplicable, match="asked about texts"):
-        deletion_modes.measure(case)
+        deletion.measure_modes(case)

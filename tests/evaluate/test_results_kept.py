@@ -19,10 +19,11 @@ from rounding import same_answers
 from slalom import Explainer
 from slalom.data import Document
 from slalom.errors import InputError
+from slalom.evaluate.report import markdown
 from slalom.evaluate.results import Results
 from slalom.evaluate.run import evaluate
 from slalom.evaluate.store import LINES, Store, load
-from slalom.evaluate.table import Table, markdown
+from slalom.evaluate.table import Table
 from slalom.theory.planted import planted_function
 
 WORDS = [f"w{i}" for i in range(14)]

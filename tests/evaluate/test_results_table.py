@@ -12,10 +12,9 @@ import pytest
 
 from slalom.evaluate.figures import draw
 from slalom.evaluate.page import render
-from slalom.evaluate.report import comparisons, document, write_report
+from slalom.evaluate.report import comparisons, document, markdown, report, write_report
 from slalom.evaluate.results import Finished, Measurement, Point, Results, Spent
-from slalom.evaluate.table import Table, figure, markdown, missing, report
-from slalom.evaluate.verdict import verdict
+from slalom.evaluate.table import Table, figure, missing, verdict
 from slalom.files import to_json
 
 SETTINGS = {

@@ -6,7 +6,7 @@ import pytest
 
 from slalom import Explainer
 from slalom.data import Document
-from slalom.evaluate.shorten import shorten
+from slalom.evaluate.document import shorten
 
 TEXT = "An unforgettable, heartwarmingly well-made film. Questionable explanations notwithstanding!"
 

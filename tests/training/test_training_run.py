@@ -24,7 +24,7 @@ from rounding import ANSWERS
 from slalom import Explainer
 from slalom.data import Document
 from slalom.errors import InputError, ModelError, SlalomWarning
-from slalom.evaluate.protocols.masked_deletion import MARK
+from slalom.evaluate.protocols.deletion import MARK
 from slalom_lab.training import ARCHITECTURES, Network, TrainSettings, train
 from slalom_lab.training.settings import Architecture
 from slalom_lab.training.texts import MaskingCollator

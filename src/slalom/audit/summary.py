@@ -12,9 +12,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from slalom.audit.contexts import named, of_corpus
-from slalom.audit.summary_read import Rows, Source, open_output, read
-from slalom.audit.summary_sums import Batch, Moments, Sums, Vocabulary
+from slalom.audit.report import LEVELS, named, of_corpus
+from slalom.audit.summary_read import Batch, Moments, Rows, Source, Sums, open_output, read
 from slalom.corpus import schema
 from slalom.errors import InputError
 from slalom.tokens import IntArray
@@ -54,9 +53,6 @@ def why_bad(single: dict[str, list[Any]], i: int) -> str:
 
 
 By = Literal["target", "class"]
-
-LEVELS = ((0.9, "good"), (0.7, "fair"), (0.4, "rough"), (-math.inf, "poor"))
-"""The least held-out R² of each verdict, as for one explanation."""
 
 _BATCH = 2048
 _REASONS = 100
@@ -181,7 +177,8 @@ class _Seen:
     levels: dict[str, int] = field(
         default_factory=lambda: {name: 0 for _, name in LEVELS} | {"unmeasured": 0}
     )
-    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    vocabulary: dict[str, int] = field(default_factory=dict)
+    """Numbers of the token types, in the order they were met."""
     groups: dict[tuple[str, str], Sums] = field(default_factory=dict)
     sizes: dict[tuple[str, str], int] = field(default_factory=dict)
     ranking: str = ""
@@ -201,7 +198,9 @@ class _Seen:
     def _sum(self, rows: Rows) -> None:
         if len(rows.explained) == 0:
             return
-        types = self.vocabulary.numbers(rows.strings)[rows.tokens]
+        known = self.vocabulary
+        numbers = np.array([known.setdefault(string, len(known)) for string in rows.strings], np.int64)
+        types = numbers[rows.tokens]
         keys = [self._key(rows.single, i) for i in rows.explained.tolist()]
         self.ranking = self.ranking or rows.single["ranking"][rows.explained[0]] or ""
         codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
@@ -267,7 +266,7 @@ class _Seen:
     def tables(self, min_count: int) -> tuple[Table, ...]:
         ranking = self.ranking if self.ranking in self.names else self.names[-1]
         ranking = "share" if "share" in self.names else ranking
-        strings = self.vocabulary.strings
+        strings = tuple(self.vocabulary)
         return tuple(
             _table(
                 key,

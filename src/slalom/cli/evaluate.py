@@ -266,7 +266,7 @@ def _show(table: Table) -> None:
     """The summary on the terminal: what to use, then means ± standard errors, the best or tied in bold."""
     from rich.console import Console
 
-    from slalom.evaluate.verdict import verdict
+    from slalom.evaluate.table import verdict
 
     console = Console(markup=False, highlight=False)
     said = verdict(table)

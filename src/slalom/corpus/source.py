@@ -11,8 +11,8 @@ from typing import Any
 
 from slalom.corpus.readers import KINDS, File, check_columns, checksum, header, kind_of, rows
 from slalom.corpus.schema import MAX_CHARACTERS, Document, document
+from slalom.data.dataset import TEXTS
 from slalom.data.public import known
-from slalom.data.rows import TEXTS
 from slalom.data.tables import Bad, Row
 from slalom.errors import InputError
 from slalom.files import failed, filesystem

@@ -14,14 +14,22 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from contextlib import suppress
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from slalom.corpus import schema
 from slalom.errors import InputError
-from slalom.files import address, failed, filesystem, from_json, put, to_json
+from slalom.files import address, failed, filesystem, from_json, local, put, to_json
 
 if TYPE_CHECKING:
     import pyarrow
@@ -182,3 +190,134 @@ def _parquet(table: pyarrow.Table) -> bytes:
 def canonical(document: dict[str, Any]) -> str:
     """One text for equal documents."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+LOCK = "_lock"
+BEAT, STALE = 10.0, 60.0
+"""Seconds between two signs of life, and without one until the lock counts as left behind."""
+
+
+class Owner(TypedDict, total=False):
+    """What a lock says."""
+
+    host: str
+    pid: int
+    token: str
+    alive: float
+
+
+@contextmanager
+def locked(store: Store) -> Iterator[None]:
+    """Inside, no other run writes to the directory; raises an InputError where one does already.
+
+    On a local file system the lock ends with its process. Elsewhere it is a file that names its owner and is
+    written again every few seconds; it is stale when its owner was a process of this machine that is gone, or
+    when it was not written for a minute.
+    """
+    with _locked_here(store) if local(store.fs) else _locked_elsewhere(store):
+        yield
+
+
+@contextmanager
+def _locked_here(store: Store) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(store.path(LOCK))
+    try:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise InputError(_busy(store)) from error
+    except OSError as error:
+        raise failed("write", store.path(LOCK), error) from error
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # on Windows nothing that is open can be removed
+            Path(store.path(LOCK)).unlink()
+        lock.release()
+
+
+@contextmanager
+def _locked_elsewhere(store: Store) -> Iterator[None]:
+    mine = Owner(host=socket.gethostname(), pid=os.getpid(), token=secrets.token_hex(8))
+    _take(store, mine)
+    stop = threading.Event()
+    beat = threading.Thread(target=_beat, args=(store, mine, stop), name="corpus-lock", daemon=True)
+    beat.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        beat.join()
+        if _owner(store).get("token") == mine["token"]:
+            store.remove(LOCK)
+
+
+def _busy(store: Store, owner: str = "") -> str:
+    return f"another run is writing to {store.given!r}{owner}; wait until it ends, or choose another output"
+
+
+def _take(store: Store, mine: Owner) -> None:
+    there = _owner(store)
+    if there and not _stale(there):
+        raise InputError(_busy(store, f" (process {there.get('pid')} on {there.get('host')})"))
+    _write(store, mine)
+    if _owner(store).get("token") != mine["token"]:
+        raise InputError(f"another run started to write to {store.given!r} at the same moment; try again")
+
+
+def _write(store: Store, mine: Owner) -> None:
+    try:
+        store.fs.pipe_file(store.path(LOCK), _content(mine))
+    except OSError as error:
+        raise failed("write", store.path(LOCK), error) from error
+
+
+def _content(mine: Owner) -> bytes:
+    return json.dumps({**mine, "alive": time.time()}).encode()
+
+
+def _owner(store: Store) -> Owner:
+    """What the lock says; nothing where there is none. A lock that is being written says little."""
+    store.fs.invalidate_cache()
+    try:
+        found = json.loads(store.fs.cat_file(store.path(LOCK)))
+    except FileNotFoundError:
+        return Owner()
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else Owner(alive=_modified(store))
+
+
+def _modified(store: Store) -> float:
+    try:
+        return store.fs.modified(store.path(LOCK)).timestamp()
+    except (OSError, NotImplementedError):
+        return time.time()
+
+
+def _stale(there: Owner) -> bool:
+    if time.time() - float(there.get("alive", 0.0)) > STALE:
+        return True
+    return there.get("host") == socket.gethostname() and not _runs(there.get("pid"))
+
+
+def _runs(pid: object) -> bool:
+    """Whether a process of this machine is alive. On Windows a signal would end it: the beat alone tells."""
+    if sys.platform == "win32" or not isinstance(pid, int):
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _beat(store: Store, mine: Owner, stop: threading.Event) -> None:
+    while not stop.wait(BEAT):
+        # A sign of life that fails to be written is made up for by the next one.
+        with suppress(OSError, InputError):
+            if _owner(store).get("token") == mine["token"]:
+                _write(store, mine)

@@ -1,13 +1,16 @@
-"""Documents with what people said about them, those that belong together, and how some are drawn."""
+"""Documents with what people said about them, and how they come from the rows of a table."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
+from typing import Any
 
 import numpy as np
 
+from slalom.data.tables import Bad, Row, Table
 from slalom.errors import InputError
 
 
@@ -104,3 +107,180 @@ def _in_turn(documents: Sequence[Document]) -> list[Document]:
     rarest = min(map(len, groups.values()))
     rounds = zip_longest(*(groups[label][:rarest] for label in sorted(groups)))
     return [document for document in chain.from_iterable(rounds) if document is not None]
+
+
+TextColumn = str | tuple[str, str]
+
+TEXTS = ("text", "sentence", "review", "content", "document", "comment", "post", "tweet", "body")
+"""Usual names of the column of the text; the first that is there is taken, by every command."""
+_PAIRS = (
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("text1", "text2"),
+)
+_LABELS = ("label", "labels", "class", "target", "category", "sentiment")
+_NAMES = ("label_name", "label_text")
+_WORDS = ("words", "tokens")
+_MAPS = ("consensus", "majority", "superset", "union", "rationale")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where a table keeps what a document is made of."""
+
+    text: TextColumn
+    label: str | None
+    words: str | None
+    maps: tuple[str, ...]
+    id: str | None
+    split: str | None
+
+
+def choose_columns(table: Table, text: TextColumn | None, label: str | None) -> Columns:
+    """The columns named by the caller, or the usual ones."""
+    here = set(table.columns)
+    wanted = (text,) if isinstance(text, str) else (text or ())
+    for column in (*wanted, *([label] if label else [])):
+        if column not in here:
+            raise InputError(f"{table.name} has no column {column!r}; {_listed(table)}")
+    return Columns(
+        text=text or _guess_text(table),
+        label=label or next((name for name in _LABELS if name in here), None),
+        words=next((name for name in _WORDS if name in here), None),
+        maps=tuple(name for name in _MAPS if name in here),
+        id="id" if "id" in here else None,
+        split="split" if "split" in here else None,
+    )
+
+
+def _guess_text(table: Table) -> TextColumn:
+    for name in TEXTS:
+        if name in table.columns:
+            return name
+    for pair in _PAIRS:
+        if set(pair) <= set(table.columns):
+            return pair
+    raise InputError(
+        f"{table.name} has no column that looks like the text: name one (text=…); {_listed(table)}"
+    )
+
+
+def _listed(table: Table) -> str:
+    return f"its columns are {', '.join(table.columns) or 'none'}"
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The names of the labels, if they have names; `own` if the values in the column are these names."""
+
+    names: tuple[str, ...] | None
+    own: bool = False
+
+    def index(self, value: Any) -> int | None:
+        """The number of the label that a cell holds; None for no label."""
+        plain = _plain(value)
+        if plain is None:
+            return None
+        if self.names is not None and (self.own or isinstance(value, str)) and str(plain) in self.names:
+            return self.names.index(str(plain))
+        if isinstance(plain, int) and 0 <= plain < (math.inf if self.names is None else len(self.names)):
+            return plain
+        known = "numbers from 0" if self.names is None else ", ".join(self.names)
+        raise InputError(f"the label {value!r:.40} is not one of {known}")
+
+
+def find_labels(table: Table, columns: Columns, given: Sequence[str] | None) -> Labels:
+    """The names of the labels: given, declared, written beside the numbers, or the labels themselves."""
+    if given is not None or table.labels is not None or columns.label is None:
+        return Labels(table.labels if given is None else tuple(given))
+    values = [_plain(value) for value in table.values(columns.label)]
+    if any(isinstance(value, str) for value in values):
+        return Labels(
+            tuple(sorted({str(value) for value in values if isinstance(value, str | int)})), own=True
+        )
+    number = max((value for value in values if isinstance(value, int)), default=-1) + 1
+    return Labels(_names_beside(table, columns.label, number))
+
+
+def _names_beside(table: Table, label: str, number: int) -> tuple[str, ...] | None:
+    beside = next((name for name in _NAMES if name in table.columns), None)
+    if beside is None:
+        return None
+    pairs = zip(map(_plain, table.values(label)), table.values(beside), strict=True)
+    names = {index: name for index, name in pairs if isinstance(index, int) and isinstance(name, str)}
+    complete = len(names) == number and min(names, default=0) == 0  # no label is larger than number - 1
+    return tuple(names[index] for index in range(number)) if complete else None
+
+
+def document(row: Row, place: str, name: str, columns: Columns, labels: Labels) -> Document | Bad:
+    """The document in a row, or why there is none."""
+    if isinstance(row, Bad):
+        return row
+    try:
+        words = _words(row, columns)
+        own = row.get(columns.id) if columns.id else None
+        return Document(
+            text=_text(row, columns.text),
+            label=labels.index(row.get(columns.label)) if columns.label else None,
+            id=f"{name} {place}" if own is None else str(own),
+            words=words,
+            maps=_maps(row, columns, words),
+        )
+    except InputError as error:
+        return Bad(str(error))
+
+
+def _text(row: dict[str, Any], column: TextColumn) -> str | tuple[str, str]:
+    if isinstance(column, str):
+        return _string(row.get(column), column)
+    first, second = column
+    return _string(row.get(first), first), _string(row.get(second), second)
+
+
+def _string(value: Any, column: str) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        raise InputError(f"the {column} is null")
+    if not isinstance(value, str):
+        raise InputError(f"the {column} is of type {type(value).__name__}, not a string")
+    if not value.strip():
+        raise InputError(f"the {column} is empty")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"the {column} holds half a surrogate pair") from error
+    return value
+
+
+def _plain(value: Any) -> str | int | float | None:
+    """A label as a number where it is one; what has no label (null, -1, an empty cell) as None."""
+    if isinstance(value, str):
+        value = value.strip()
+        # Python refuses to read thousands of digits.
+        if value.removeprefix("-").isdecimal() and len(value) < 19:
+            value = int(value)
+    if isinstance(value, float):
+        value = None if math.isnan(value) else int(value) if value.is_integer() else value
+    if isinstance(value, bool):
+        return int(value)
+    return None if value in ("", -1) else value
+
+
+def _words(row: dict[str, Any], columns: Columns) -> tuple[str, ...] | None:
+    words = row.get(columns.words) if columns.words else None
+    if not isinstance(words, list) or not words:  # a CSV cell, or a row without annotations
+        return None
+    if not all(isinstance(word, str) for word in words):
+        raise InputError(f"the {columns.words} are not all strings")
+    return tuple(words)
+
+
+def _maps(row: dict[str, Any], columns: Columns, words: tuple[str, ...] | None) -> dict[str, tuple[int, ...]]:
+    if words is None or row.get("has_rationale") is False:  # marked by nobody is not marked as unimportant
+        return {}
+    found = {name: row.get(name) for name in columns.maps}
+    maps = {name: tuple(marks) for name, marks in found.items() if isinstance(marks, list) and marks}
+    for name, marks in maps.items():
+        if not all(mark in (0, 1) for mark in marks):
+            raise InputError(f"the map {name} holds something else than 0 and 1")
+    return maps

@@ -9,10 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from slalom.data import original, public
-from slalom.data.dataset import Dataset, Document, draw
+from slalom.data import public, tables
+from slalom.data.dataset import (
+    Columns,
+    Dataset,
+    Document,
+    Labels,
+    TextColumn,
+    choose_columns,
+    document,
+    draw,
+    find_labels,
+)
 from slalom.data.public import KNOWN, Known, known
-from slalom.data.rows import Columns, Labels, TextColumn, choose_columns, document, find_labels
 from slalom.data.tables import SUFFIXES, Bad, Table, of_rows, open_file
 from slalom.errors import InputError
 
@@ -109,14 +118,14 @@ def _open(source: Source, data_dir: Source | None) -> tuple[Table, Known | None]
 def _open_path(path: Path, one: Known | None) -> Table:
     if path.is_file():
         table = open_file(path)
-        if original.is_yelp_hat(table.columns):
-            return of_rows(path.stem, original.yelp_hat([path]))
+        if tables.is_yelp_hat(table.columns):
+            return of_rows(path.stem, tables.yelp_hat([path]))
         return table
-    if original.is_eraser(path):
-        return of_rows(path.name, original.eraser(path), original.ERASER)
+    if tables.is_eraser(path):
+        return of_rows(path.name, tables.eraser(path), tables.ERASER)
     files = sorted(path.glob("*.csv"))
-    if files and all(original.is_yelp_hat(open_file(file).columns) for file in files):
-        return of_rows(path.name, original.yelp_hat(files))
+    if files and all(tables.is_yelp_hat(open_file(file).columns) for file in files):
+        return of_rows(path.name, tables.yelp_hat(files))
     return public.from_folder(path, one)
 
 

@@ -1,4 +1,4 @@
-"""Rows of a file as they are: CSV, TSV, JSON Lines, JSON and Parquet."""
+"""Rows of files as they are: CSV, TSV, JSON Lines, JSON, Parquet, Yelp-HAT's tables and folders of ERASER."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +129,129 @@ def _parquet(path: Path) -> Table:
         rows,
         lambda column: parquet.read_table(path, columns=[column])[column].to_pylist(),
     )
+
+
+_LABEL, _TEXT, _MAP = "Input.label", "Input.text", "Answer.html_output"
+_SPLITS = {"train": "train", "val": "validation", "validation": "validation", "test": "test"}
+_CLASSES = {"NEG": 0, "POS": 1}
+ERASER = ("id", "text", "label", "split", "words", "rationale")
+"""The columns of an ERASER folder."""
+
+
+def is_yelp_hat(columns: Sequence[str]) -> bool:
+    """Whether a table has the columns of the Yelp-HAT files."""
+    return {_LABEL, _TEXT, _MAP} <= set(columns)
+
+
+def is_eraser(folder: Path) -> bool:
+    """Whether a folder has the layout of an ERASER data set."""
+    return (folder / "docs").is_dir() and (folder / "train.jsonl").is_file()
+
+
+def yelp_hat(paths: Sequence[Path]) -> list[Row]:
+    """One row per review, with the maps of all its annotators joined; it needs two of them."""
+    answers: dict[str, list[dict[str, Any]]] = {}
+    for path in paths:
+        for _, row in open_file(path).rows(None):
+            if isinstance(row, Bad) or not row.get(_TEXT) or not row.get(_MAP):
+                continue  # an annotation without words says nothing about the others
+            answers.setdefault(" ".join(row[_TEXT].split()), []).append(row)
+    return [_review(text, given) for text, given in answers.items()]
+
+
+def _review(text: str, given: list[dict[str, Any]]) -> Row:
+    words = text.split()
+    maps = [marks for row in given if len(marks := _marks(row[_MAP])) == len(words)]
+    if len(maps) < 2:
+        return Bad(f"{len(maps)} of {len(given)} annotations fit the words of the review; two are needed")
+    columns = list(zip(*maps, strict=True))
+    return {
+        "text": text,
+        "label": given[0][_LABEL],
+        "words": words,
+        "consensus": [min(column) for column in columns],
+        "majority": [int(2 * sum(column) > len(maps)) for column in columns],
+        "superset": [max(column) for column in columns],
+    }
+
+
+def _marks(html: str) -> list[int]:
+    """0 or 1 for every word that the annotator could click: one `span` each, and an empty one at the end."""
+    parser = _Spans()
+    parser.feed(html)
+    parser.close()
+    return [active for active, text in parser.spans if text.strip()]
+
+
+class _Spans(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.spans: list[tuple[int, str]] = []
+        self._inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "span":
+            self._inside = True
+            self.spans.append((int("active" in (dict(attrs).get("class") or "").split()), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = self._inside and tag != "span"
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            active, text = self.spans[-1]
+            self.spans[-1] = (active, text + data)
+
+
+def eraser(folder: Path) -> list[Row]:
+    """All splits of an ERASER folder: documents under docs/, evidence as token offsets."""
+    files = [path for path in sorted(folder.glob("*.jsonl")) if path.stem in _SPLITS]
+    docs = (folder / "docs").resolve()
+    return [
+        row if isinstance(row, Bad) else _evidence(docs, row, _SPLITS[path.stem])
+        for path in files
+        for _, row in open_file(path).rows(None)
+    ]
+
+
+def _evidence(docs: Path, line: dict[str, Any], split: str) -> Row:
+    own, label = line.get("annotation_id"), line.get("classification")
+    if not (isinstance(own, str) and isinstance(label, str)):
+        return Bad("its annotation_id or its classification is not a string")
+    spans = _spans(line.get("evidences"))
+    if spans is None:
+        return Bad("its evidences are not lists of spans with docid, start_token and end_token")
+    if any(docid != own for docid, _, _ in spans):
+        return Bad("its evidence stands in several documents; only one document per row is read")
+    try:
+        words = read_text(_inside(docs, own)).split()
+    except InputError as error:
+        return Bad(str(error))
+    marked = {place for _, start, end in spans for place in range(start, min(end, len(words)))}
+    marks = [int(place in marked) for place in range(len(words))]
+    return dict(zip(ERASER, (own, " ".join(words), _CLASSES.get(label), split, words, marks), strict=True))
+
+
+def _spans(evidences: Any) -> list[tuple[str, int, int]] | None:
+    """Document, first token and the one after the last, of each piece of evidence; None if damaged."""
+    if not (isinstance(evidences, list) and all(isinstance(group, list) for group in evidences)):
+        return None
+    found: list[tuple[str, int, int]] = []
+    for span in (span for group in evidences for span in group):
+        match span:
+            case {"docid": str(docid), "start_token": int(start), "end_token": int(end)} if 0 <= start <= end:
+                found.append((docid, start, end))
+            case _:
+                return None
+    return found
+
+
+def _inside(docs: Path, name: str) -> Path:
+    """The document of this name; a name that leads out of the folder, also by a link, is refused."""
+    try:
+        path = (docs / name).resolve()
+    except (ValueError, OSError, RuntimeError) as error:  # a null byte, half a surrogate pair, a loop
+        raise InputError(f"no file can be called {name!r:.60}") from error
+    if not path.is_relative_to(docs):
+        raise InputError(f"the document {name!r:.60} lies outside of the folder docs")
+    return path

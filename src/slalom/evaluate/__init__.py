@@ -1,40 +1,23 @@
-"""Which explanation is faithful: one file of `protocols` is one protocol; its file name is its public name.
+"""Which explanation is faithful: protocols judge explanations.
 
-Every protocol module has plain functions of an `Ask` (the model and the tokens that were explained) and an
-`Explanation`, and `measure(case, **options)`, which gives its numbers for one `Case`. A module there that
-says which of its numbers are GOOD is a protocol; nothing else registers it. Another package brings one by an
-entry point of the group `slalom.protocols`.
+A protocol is a function of a `Case` (a text, its model and an explanation) that a decorator declares one
+(`slalom.evaluate.protocol.protocol`): it gives the protocol its name and says which of its numbers are good.
+The files of `protocols` hold ours; another package brings one by an entry point of the group
+`slalom.protocols`, a program hands over the function, a command line names it `module:function`.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import slalom.evaluate.protocols  # noqa: F401 - first, so that the name is the function below from then on
-from slalom.registry import Registry
+from slalom.registry import Registry, function_named
 
 if TYPE_CHECKING:
-    from slalom.evaluate.protocol import Measure
+    from slalom.evaluate.protocol import Measure, Protocol
 
-Good = Literal["high", "low"]
-
-REGISTRY = Registry("protocol", "slalom.evaluate.protocols", "GOOD", "slalom.protocols")
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """What a list of protocols says about one of them."""
-
-    name: str
-    summary: str
-    """The first sentence of the module's docstring."""
-    needs: str
-    """What it needs beside a text, its model and an explanation; `slalom.evaluate.protocol.Needs`."""
-    good: Mapping[str, Good]
-    """The numbers it can yield for a document, and whether high or low is good."""
+REGISTRY = Registry("protocol", "slalom.evaluate.protocols", "@protocol", "slalom.protocols")
 
 
 def names() -> tuple[str, ...]:
@@ -44,20 +27,24 @@ def names() -> tuple[str, ...]:
 
 def protocols() -> dict[str, Protocol]:
     """All protocols by name."""
-    return {name: _describe(name) for name in names()}
+    return {name: find(name) for name in names()}
+
+
+def find(judge: str | Measure) -> Protocol:
+    """The protocol of this name, or the function's own."""
+    from slalom.evaluate.protocol import declared
+
+    if not isinstance(judge, str):
+        return declared(judge)
+    found = declared(function_named(judge) if ":" in judge else REGISTRY.function(judge))
+    return replace(found, name=judge)
 
 
 def load(name: str) -> Measure:
-    """The `measure` function of the protocol called `name`."""
-    return REGISTRY.module(name).measure
+    """The function of the protocol called `name`."""
+    return find(name).measure
 
 
-def options(name: str) -> dict[str, Any]:
-    """The options that a protocol's `measure` has beside the case, with their defaults."""
-    parameters = list(inspect.signature(load(name)).parameters.values())[1:]
-    return {p.name: p.default for p in parameters}
-
-
-def _describe(name: str) -> Protocol:
-    module = REGISTRY.module(name)
-    return Protocol(name, REGISTRY.header(name).summary, module.NEEDS, dict(module.GOOD))
+def options(name: str) -> dict[str, object]:
+    """The options that a protocol has, with their defaults."""
+    return find(name).options

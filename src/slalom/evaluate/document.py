@@ -5,23 +5,24 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
-from slalom import evaluate, explainers
+from slalom import explainers
 from slalom.api import Explainer
 from slalom.data.dataset import Document
 from slalom.errors import SlalomError, SlalomWarning, StoppedError
 from slalom.evaluate.protocol import Case, NotApplicable, again
 from slalom.evaluate.protocols.deletion import STEP, curve
 from slalom.evaluate.results import Finished, Measurement, Point, Spent
-from slalom.evaluate.shorten import shorten
-from slalom.evaluate.specs import Variant
+from slalom.evaluate.specs import Judge, Variant
 from slalom.explanation import Explanation
 from slalom.label_counts import LabelCounts
 from slalom.models.ask import Ask
+from slalom.models.protocol import Model, Text
+from slalom.models.text.texts import join_texts
+from slalom.tokens import Tokens
 
 _GRID = np.linspace(0.05, 1.0, 20)
 """Shares of kept tokens at which curves of texts of different lengths are averaged."""
@@ -37,8 +38,8 @@ class Plan:
     """What is done with every document."""
 
     variants: tuple[Variant, ...]
-    protocols: Mapping[str, Mapping[str, Any]]
-    """Options by the protocol's name."""
+    judges: Mapping[str, Judge]
+    """By the protocol's name."""
     call: Mapping[str, Any]
     """What all methods are called with, unless a variant says otherwise: target, budget, seed."""
     cut: int
@@ -119,7 +120,7 @@ def work(explainer: Explainer, document: Document, name: str, key: str, plan: Pl
             rows += judged
             spent.append(_spent(name, variant, explanation))
             if any((row.protocol, row.status) == ("deletion", "ok") for row in judged):
-                points += _points(name, variant, case, int(plan.protocols["deletion"].get("step", STEP)))
+                points += _points(name, variant, case, _step(plan.judges["deletion"]))
     return Finished(key, tuple(rows), tuple(spent), tuple(points))
 
 
@@ -129,15 +130,12 @@ def sentence(error: Exception) -> str:
     return text if isinstance(error, SlalomError) else f"{type(error).__name__}: {text}"
 
 
-_measure = cache(evaluate.load)  # finding a protocol reads the sources of all of them
-
-
 def _judged(name: str, variant: Variant, case: Case, plan: Plan) -> Iterator[Measurement]:
     score = case.explanation.ranking
-    for protocol, options in plan.protocols.items():
+    for protocol, judge in plan.judges.items():
         empty = Measurement(name, variant.label, score, protocol, None, None)
         try:
-            numbers = _measure(protocol)(case, **options)
+            numbers = judge.protocol.measure(case, **judge.options)
         except NotApplicable as error:
             yield replace(empty, status="skipped", reason=sentence(error))
             continue
@@ -148,6 +146,11 @@ def _judged(name: str, variant: Variant, case: Case, plan: Plan) -> Iterator[Mea
             continue
         for number, value in numbers.items():
             yield replace(empty, number=number, value=float(value))
+
+
+def _step(deletion: Judge) -> int:
+    step = deletion.options.get("step", STEP)
+    return step if isinstance(step, int) else STEP
 
 
 def _points(name: str, variant: Variant, case: Case, step: int) -> Iterator[Point]:
@@ -174,3 +177,76 @@ def _spent(name: str, variant: Variant, explanation: Explanation) -> Spent:
 def _ranked(explanation: Explanation, score: str) -> Explanation:
     explanation.score(score)  # raises where there is no such score
     return replace(explanation, ranking=score)
+
+
+def shorten(model: Model, document: Document, most: int) -> Document:
+    """The document cut to at most `most` tokens, or to the model's limit, where possible between two words.
+
+    Human annotations are cut with it. Of a pair, the longer text is cut first.
+    """
+    tokens = _tokenize(model, document.text)
+    if tokens.cut is None and len(tokens) <= most:
+        return document
+    room, text = min(most, len(tokens)), document.text
+    while True:
+        text = _first(tokens, document.text, room)
+        again = _tokenize(model, text)
+        # The end of a text can be tokenized otherwise than its middle, so it may have to be a little shorter.
+        if (again.cut is None and len(again) <= most) or room <= 2:
+            break
+        room -= 1
+    return replace(document, text=text) if document.words is None else _annotated(document, str(text))
+
+
+def _tokenize(model: Model, text: Text) -> Tokens:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlalomWarning)  # the text is cut here anyway
+        return model.tokenize(text)
+
+
+def _first(tokens: Tokens, text: Text, room: int) -> Text:
+    texts = (text,) if isinstance(text, str) else text
+    starts = join_texts(texts)[1]
+    sides = [np.flatnonzero(tokens.segments == side) for side in range(len(texts))]
+    ends = [
+        _end(tokens, places, keep) - start
+        for places, keep, start in zip(sides, _share([len(s) for s in sides], room), starts, strict=True)
+    ]
+    cut = [one[:end] for one, end in zip(texts, ends, strict=True)]
+    return cut[0] if isinstance(text, str) else (cut[0], cut[1])
+
+
+def _share(counts: list[int], room: int) -> list[int]:
+    """How many tokens each text keeps."""
+    if len(counts) == 1:
+        return [min(room, counts[0])]
+    shorter = min(min(counts), room // 2)
+    rest = min(max(counts), room - shorter)
+    return [rest, shorter] if counts[0] >= counts[1] else [shorter, rest]
+
+
+def _end(tokens: Tokens, places: np.ndarray, keep: int) -> int:
+    """The offset where the first `keep` tokens of a text end; a word is not cut unless it is the only one."""
+    if keep == 0:
+        return 0
+    if keep < len(places):
+        words = tokens.words[places]
+        whole = int(np.searchsorted(words, words[keep]))  # the first token of the word that would be cut
+        keep = whole or keep
+    return int(tokens.spans[places[keep - 1], 1])
+
+
+def _annotated(document: Document, text: str) -> Document:
+    """The document with the words, and their marks, that stand in the shorter text as a whole."""
+    end, kept = 0, 0
+    for word in document.words or ():
+        place = text.find(word, end)
+        if place < 0:
+            break
+        end, kept = place + len(word), kept + 1
+    return replace(
+        document,
+        text=text[:end] if kept else text,
+        words=(document.words or ())[:kept],
+        maps={name: marks[:kept] for name, marks in document.maps.items()},
+    )

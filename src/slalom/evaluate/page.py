@@ -8,8 +8,7 @@ from html import escape
 from pathlib import Path
 
 from slalom.evaluate import protocols
-from slalom.evaluate.table import Number, Table, missing, plain_cell
-from slalom.evaluate.verdict import verdict
+from slalom.evaluate.table import Number, Table, missing, plain_cell, verdict
 from slalom.view.style import FRAGMENT, PAGE, policy
 from slalom.view.text import visible
 

@@ -1,18 +1,20 @@
-"""What every protocol is given, and what it says where it does not apply.
+"""What a protocol is, what it is given, and what it says where it does not apply.
 
 Orders of tokens, and rank correlations that always have an answer or say why there is none.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
+from slalom.checks import shown
 from slalom.data.dataset import Document
-from slalom.errors import SlalomError
+from slalom.errors import InputError, SlalomError
 from slalom.explanation import Explanation
 from slalom.label_counts import LabelCounts
 from slalom.models.ask import Ask
@@ -32,8 +34,65 @@ model must be a torch module whose weights can be copied; "many queries": nothin
 asks the model a great deal of its own.
 """
 
+Good = Literal["high", "low"]
+
 Measure = Callable[..., dict[str, float]]
-"""measure(case, **options): finite numbers by name; every name is a key of the module's GOOD."""
+"""measure(case, **options): finite numbers by name; every name is one of the protocol's `good`."""
+
+_Function = TypeVar("_Function", bound=Measure)
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A protocol, as its decorator declares it."""
+
+    name: str
+    good: Mapping[str, Good]
+    """The numbers it can yield for a document, and whether high or low is good."""
+    needs: Needs
+    measure: Measure
+
+    @property
+    def summary(self) -> str:
+        """The first sentence of the function's docstring."""
+        paragraph = " ".join((self.measure.__doc__ or "").split("\n\n", 1)[0].split())
+        return paragraph.split(". ", 1)[0].rstrip(".")
+
+    @property
+    def options(self) -> dict[str, object]:
+        """What the function takes beside the case, with the defaults."""
+        parameters = list(inspect.signature(self.measure).parameters.values())[1:]
+        return {parameter.name: parameter.default for parameter in parameters}
+
+
+def protocol(
+    name: str, *, good: Mapping[str, Good], needs: Needs = "nothing"
+) -> Callable[[_Function], _Function]:
+    """Declare a function of a `Case` a protocol: `@protocol("mine", good={"r2": "high"})`.
+
+    That is all a protocol is. It stands in a file of `slalom.evaluate.protocols` (relatives may share one),
+    in another package (entry point group `slalom.protocols`), or in a program that hands it to `evaluate`.
+    """
+
+    def declare(measure: _Function) -> _Function:
+        vars(measure)[_DECLARED] = Protocol(name, dict(good), needs, measure)
+        return measure
+
+    return declare
+
+
+_DECLARED = "__protocol__"
+
+
+def declared(measure: object) -> Protocol:
+    """What the decorator said of a function."""
+    found = getattr(measure, _DECLARED, None)
+    if not isinstance(found, Protocol):
+        raise InputError(
+            f"{shown(measure)} is no protocol: declare a function of a case one, "
+            '`@protocol("name", good={"number": "high"})` of slalom.evaluate.protocol'
+        )
+    return found
 
 
 class NotApplicable(SlalomError):  # noqa: N818 - nothing went wrong

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from slalom.evaluate import protocols
 from slalom.evaluate.figures import draw
 from slalom.evaluate.page import render
-from slalom.evaluate.results import write_parquet
+from slalom.evaluate.results import Results, write_parquet
 from slalom.evaluate.store import TABLE
-from slalom.evaluate.table import Table, missing, report
-from slalom.evaluate.verdict import verdict
+from slalom.evaluate.table import ASKED, Number, Table, duration, figure, missing, verdict
 from slalom.files import plain, write_text
 
 COMPARISONS, PAGE = "comparisons.parquet", "report.html"
@@ -92,3 +95,113 @@ def document(table: Table) -> dict[str, Any]:
             "skipped_and_failed": gone,
         }
     )
+
+
+def markdown(table: Table) -> str:
+    """All tables that depend on settings and documents alone: the same for every run of the same settings."""
+    results = table.results
+    parts = [
+        f"# {_plain(results.settings['model']['name'])} on {_plain(results.settings['data'])}",
+        _opening(results),
+        "## Summary",
+        verdict(table),
+        "The first number of every protocol, and what an explanation asked of the model on average: queries, "
+        "the tokens it read (a backward pass counts like 1.2 forward passes), and backward passes.",
+        _summary(table),
+    ]
+    about = protocols()
+    for name, pages in table.groups().items():
+        parts += [f"## {name}", _sentence(about[name].summary) if name in about else ""]
+        parts += [_page(table, page) for page in pages]
+    parts += ["## Skipped and failed", _missing(results)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def report(table: Table, command: str | None = None) -> str:
+    """The tables, followed by what differs from run to run: seconds, run time, command."""
+    results = table.results
+    rows = [
+        [f"`{method}`", *(figure(cost[name].mean) for name in ("seconds", "model_seconds"))]
+        for method, cost in table.costs.items()
+    ]
+    settings = [
+        f"- {name.replace('_', ' ')}: `{json.dumps(value, ensure_ascii=False)}`"
+        for name, value in results.settings.items()
+        if value not in (None, {}) and name != "protocols"
+    ]
+    parts = [
+        markdown(table).rstrip(),
+        "## Seconds",
+        "Wall clock of an explanation, on average, and the part of it spent in the model.",
+        _grid(["method", "seconds", "in the model"], rows),
+        "## Run",
+        f"Run time: {duration(results.wall)}." + (f" Command:\n\n```sh\n{command}\n```" if command else ""),
+        "\n".join(settings),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _opening(results: Results) -> str:
+    settings, lengths = results.settings, [row.length for row in results.spent]
+    span = f" of {min(lengths)} to {max(lengths)} tokens (median {median(lengths):g})" if lengths else ""
+    label = "the predicted label" if settings["target"] is None else f"the label {settings['target']!r}"
+    return (
+        f"{len(results.finished)} documents{span}, cut to {settings['cut']} tokens, explained for {label}; "
+        f"budget {settings['budget']}, seed {settings['seed']}.\n\n"
+        "Means ± standard errors over documents; ↑ high is good, ↓ low is good. Bold: best or tied, where "
+        "the leader is not shown to be better (sign flips over documents, 5 % for all pairs together), and "
+        "not all methods are tied. In brackets the number of documents, where it is not all of them."
+    )
+
+
+def _summary(table: Table) -> str:
+    heads = ["method", *(table.head(number) for number in table.main), "queries", "tokens read", "backward"]
+    rows = []
+    for method in table.results.methods:
+        cost = table.costs.get(method)
+        asked = [f"{cost[name].mean:,.0f}" if cost else "–" for name in ASKED]
+        rows.append([f"`{method}`", *(table.cell(number, method) for number in table.main), *asked])
+    return _grid(heads, rows)
+
+
+def _page(table: Table, numbers: Sequence[Number]) -> str:
+    methods = [m for m in table.results.methods if any(m in table.cells[number] for number in numbers)]
+    heads = ["method", *(table.head(number, short=True) for number in numbers)]
+    return _grid(heads, [[f"`{m}`", *(table.cell(number, m) for number in numbers)] for m in methods])
+
+
+def _missing(results: Results) -> str:
+    found = missing(results)
+    if not found:
+        return "Nothing: every method explained every document, and every protocol applied."
+    together: dict[tuple[str, str, str], dict[str, int]] = {}
+    for (status, protocol, method, reason), count in found.items():
+        together.setdefault((status, protocol, reason), {})[method] = count
+    rows = [
+        [status, protocol or "explaining", _methods(counts, results), _plain(reason)]
+        for (status, protocol, reason), counts in together.items()
+    ]
+    return _grid(["", "in", "documents", "reason"], rows)
+
+
+def _methods(counts: Mapping[str, int], results: Results) -> str:
+    if len(counts) == len(results.methods) and len(set(counts.values())) == 1:
+        return f"{next(iter(counts.values()))} (every method)"
+    return ", ".join(f"{count} (`{method}`)" for method, count in counts.items())
+
+
+def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Text that neither breaks a table nor is read as markup."""
+    escaped = " ".join(str(text).split()).replace("\\", "\\\\")
+    for character in "|*_`<":
+        escaped = escaped.replace(character, f"\\{character}")
+    return escaped
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(("?", "!", ".")) else f"{text}."

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import pickle
+import signal
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from slalom import evaluate as package
 from slalom import explainers
 from slalom.api import Explainer, Target
 from slalom.data.dataset import Document
-from slalom.errors import InputError
-from slalom.evaluate import identity, specs
-from slalom.evaluate.document import Plan
-from slalom.evaluate.pool import run_all
+from slalom.errors import InputError, SlalomError
+from slalom.evaluate import specs, store
+from slalom.evaluate.document import Plan, Tick, work
+from slalom.evaluate.protocol import Measure
 from slalom.evaluate.results import Finished, Results, check_pyarrow
-from slalom.evaluate.specs import Variant
+from slalom.evaluate.specs import Judge, Variant
 from slalom.evaluate.store import Store
 from slalom.label_counts import label_counts
 from slalom.models.target import choose_target
+from slalom.models.torch.batches import give_back
 from slalom.models.two_labels import two_labels
 from slalom.request import Request
 from slalom.units import Units
@@ -35,7 +42,7 @@ def evaluate(
     explainer: Explainer,
     documents: Iterable[Document],
     methods: Sequence[str] | None = None,
-    protocols: Sequence[str] | None = None,
+    protocols: Sequence[str | Measure] | None = None,
     out: str | os.PathLike[str] = "evaluation",
     *,
     target: Target = None,
@@ -52,7 +59,8 @@ def evaluate(
     """Explain every document by every method and judge every explanation by every protocol.
 
     methods: names with options, `"lime:budget=500"`, `"slalom:score=importance"`; by default all that the
-    model allows. protocols: likewise; by default those that apply and do not explain texts again.
+    model allows. protocols: likewise, or functions that are declared protocols; by default those that apply
+    and do not explain texts again.
     out: a directory. Finished documents stay in it whatever happens; the same call continues there.
     units: what is scored, removed and kept (docs/units.md).
     cut: texts are cut to this many tokens. corpus: labelled documents, for Naive Bayes and agreement with it.
@@ -66,18 +74,18 @@ def evaluate(
     explainer, target = _between(explainer, target, chosen[0])
     call = {"target": target, "budget": budget, "seed": seed, "units": units}
     plan = _plan(explainer, chosen, methods, protocols, labelled, call, cut)
-    names = identity.names(chosen)
-    keys = [identity.key(name, document) for name, document in zip(names, chosen, strict=True)]
-    with Store(out, identity.settings(explainer.model, plan, source, labelled), fresh=fresh) as store:
-        jobs = [job for job in zip(chosen, names, keys, strict=True) if job[2] not in store.finished]
+    names = store.names(chosen)
+    keys = [store.key(name, document) for name, document in zip(names, chosen, strict=True)]
+    with Store(out, store.settings(explainer.model, plan, source, labelled), fresh=fresh) as folder:
+        jobs = [job for job in zip(chosen, names, keys, strict=True) if job[2] not in folder.finished]
         steps = _Steps(progress, len(plan.variants), len(chosen), len(chosen) - len(jobs))
 
         def keep(finished: Finished) -> None:
-            store.add(finished)
+            folder.add(finished)
             steps.finished()
 
         run_all(explainer, jobs, plan, workers, steps.tick, keep)
-        results = Results(store.settings, tuple(store.finished[key] for key in keys))
+        results = Results(folder.settings, tuple(folder.finished[key] for key in keys))
     results.write(out)
     return results
 
@@ -123,7 +131,7 @@ def _plan(
     explainer: Explainer,
     documents: Sequence[Document],
     methods: Sequence[str] | None,
-    protocols: Sequence[str] | None,
+    protocols: Sequence[str | Measure] | None,
     corpus: Sequence[Document] | None,
     call: Mapping[str, Any],
     cut: int,
@@ -140,14 +148,13 @@ def _plan(
         _orderly(variant, call)
     if call["target"] is not None and model.labels:
         choose_target(model, call["target"], np.zeros(len(model.labels)))
-    counts = label_counts(model, corpus) if corpus is not None and _counted(chosen, judges) else None
+    counts = label_counts(model, corpus) if corpus is not None and _counted(chosen, judges.values()) else None
     return Plan(chosen, judges, dict(call), cut, counts)
 
 
-def _counted(chosen: Iterable[Variant], judges: Iterable[str]) -> bool:
+def _counted(chosen: Iterable[Variant], judges: Iterable[Judge]) -> bool:
     """Whether a method or a protocol asks how often tokens stand in texts of every label."""
-    known = package.protocols()
-    return any(known[name].needs == "label counts" for name in judges) or any(
+    return any(judge.protocol.needs == "label counts" for judge in judges) or any(
         "data" in explainers.options(variant.method) and "data" not in variant.call for variant in chosen
     )
 
@@ -158,3 +165,92 @@ def _orderly(variant: Variant, call: Mapping[str, Any]) -> None:
     general = (given.pop(name) for name in ("target", "budget", "seed", "granularity", "units"))
     target, budget, seed, granularity, units = general
     Request(target, variant.method, budget, seed, granularity, False, "both", None, given, units)
+
+
+Job = tuple[Document, str, str]
+"""A document, its name and its key."""
+
+
+def run_all(
+    explainer: Explainer,
+    jobs: Sequence[Job],
+    plan: Plan,
+    workers: int,
+    tick: Tick,
+    done: Callable[[Finished], None],
+) -> None:
+    """Work through all documents; `done` is called in this process, whenever one is finished.
+
+    Several workers are processes of their own, each with a copy of the model and its share of the threads.
+    """
+    if min(workers, len(jobs)) <= 1:
+        for document, name, key in jobs:
+            done(work(explainer, document, name, key, plan, tick))
+            give_back()
+        return
+    parcel = _parcel(explainer, plan)
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    context = multiprocessing.get_context("spawn")  # torch's threads do not survive a fork
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(min(workers, len(jobs)), context, _begin, (parcel, threads))
+    try:
+        for future in as_completed([pool.submit(_work, job) for job in jobs]):
+            done(future.result())
+    except BaseException as error:
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.terminate()  # rather than wait for documents that nobody will keep
+        if not isinstance(error, BrokenProcessPool):
+            raise
+        raise SlalomError(
+            "a worker process ended unexpectedly (out of memory?); finished documents are kept, start again "
+            "with fewer workers to continue"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@dataclass
+class _Worker:
+    """What a worker process holds between two documents."""
+
+    explainer: Explainer | None = None
+    plan: Plan | None = None
+
+
+_HERE = _Worker()
+
+
+def _parcel(explainer: Explainer, plan: Plan) -> bytes:
+    try:
+        return pickle.dumps((explainer, plan))
+    except Exception as error:
+        raise InputError(
+            f"this model cannot be sent to other processes ({type(error).__name__}: {error}); use workers=1"
+        ) from error
+
+
+def _begin(parcel: bytes, threads: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import torch
+
+    torch.set_num_threads(threads)
+    _HERE.explainer, _HERE.plan = pickle.loads(parcel)
+
+
+def _work(job: Job) -> Finished:
+    if _HERE.explainer is None or _HERE.plan is None:
+        raise SlalomError("this worker process was not prepared")
+    document, name, key = job
+    try:
+        return work(_HERE.explainer, document, name, key, _HERE.plan, lambda _: None)
+    finally:
+        give_back()
+
+
+def _end_with_parent() -> None:
+    """A worker would otherwise wait for ever for a parent that was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -9,6 +9,7 @@ from typing import Any
 
 from slalom import evaluate, explainers
 from slalom.errors import InputError
+from slalom.evaluate.protocol import Measure, Protocol
 
 _CALL = ("budget", "seed", "granularity", "units")
 """What an `Explainer` takes for every method; the rest are options of a method."""
@@ -61,19 +62,30 @@ def every_method(*, inside: bool, labelled: bool) -> list[str]:
     return sorted(found, key=lambda name: (not name.startswith("slalom"), name))
 
 
-def protocols(specs: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Protocols as written on the command line (`deletion`, `deletion:step=1`): their options by name."""
-    found: dict[str, dict[str, Any]] = {}
+@dataclass(frozen=True)
+class Judge:
+    """A protocol with its options."""
+
+    protocol: Protocol
+    options: Mapping[str, object]
+
+
+def protocols(specs: Iterable[str | Measure]) -> dict[str, Judge]:
+    """Protocols as written on the command line, by name: `deletion`, `deletion:step=1`, `module:function`.
+
+    A function that is declared a protocol stands for itself.
+    """
+    found: dict[str, Judge] = {}
     for spec in specs:
-        name, given = _split(spec)
-        known = evaluate.options(name)
-        strange = [key for key in given if key not in known]
+        name, given = _split(spec) if isinstance(spec, str) else ("", {})
+        judge = evaluate.find(name if isinstance(spec, str) else spec)
+        strange = [key for key in given if key not in judge.options]
         if strange:
-            have = f"its options are: {', '.join(known)}" if known else "it has no options"
-            raise InputError(f"the protocol {name!r} has no option {strange[0]!r}; {have}")
-        if name in found:
-            raise InputError(f"the protocol {name!r} is named twice")
-        found[name] = given
+            have = f"its options are: {', '.join(judge.options)}" if judge.options else "it has no options"
+            raise InputError(f"the protocol {judge.name!r} has no option {strange[0]!r}; {have}")
+        if judge.name in found:
+            raise InputError(f"the protocol {judge.name!r} is named twice")
+        found[judge.name] = Judge(judge, given)
     if not found:
         raise InputError(f"no protocols to judge by; choose some of: {', '.join(evaluate.names())}")
     return found

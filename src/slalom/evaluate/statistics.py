@@ -16,7 +16,7 @@ from itertools import combinations, product
 import numpy as np
 
 from slalom.errors import InputError
-from slalom.evaluate import Good
+from slalom.evaluate.protocol import Good
 from slalom.tokens import FloatArray, IntArray
 
 FLIPS = 4_000

@@ -6,19 +6,26 @@ says what was measured with what, so that another run continues only what it wou
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from filelock import FileLock, Timeout
+
+from slalom.data.dataset import Document
 from slalom.errors import InputError
+from slalom.evaluate.document import Plan
 from slalom.evaluate.results import PARQUETS, Finished, Measurement, Point, Results, Spent
-from slalom.files import check_same, from_json, number, plain, read_text, to_json, write_text
+from slalom.files import check_same, from_json, number, plain, read_text, to_json, versions, write_text
+from slalom.models.protocol import Model
 
 FORMAT, VERSION = "slalom-evaluation", 1
-SETTINGS, LINES, TABLE = "settings.json", "documents.jsonl", "table.md"
+SETTINGS, LINES, TABLE, LOCK = "settings.json", "documents.jsonl", "table.md", ".lock"
 
 
 def load(out: str | os.PathLike[str]) -> Results:
@@ -39,7 +46,8 @@ class Store:
         try:
             self.out.mkdir(parents=True, exist_ok=True)
             _check(self.out, self.settings, fresh)
-            self._file = _locked(self.out / LINES)
+            self._lock = _locked(self.out)
+            self._file = (self.out / LINES).open("a+b")
         except OSError as error:
             raise InputError(f"cannot write to {os.fspath(out)!r}: {error.strerror or error}") from error
         if fresh:
@@ -71,6 +79,9 @@ class Store:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+        with suppress(OSError):  # on Windows nothing that is open can be removed
+            (self.out / LOCK).unlink()
+        self._lock.release()
 
 
 def _settings(out: Path) -> dict[str, Any] | None:
@@ -95,19 +106,14 @@ def _check(out: Path, settings: Mapping[str, Any], fresh: bool) -> None:
         check_same(there, settings, f"{str(out)!r} holds an evaluation with other settings")
 
 
-def _locked(path: Path) -> IO[bytes]:
-    """The file open for reading and appending, and for nobody else until this process ends."""
-    file = path.open("a+b")
+def _locked(out: Path) -> FileLock:
+    """The directory for this process alone, until the lock is released or the process ends."""
+    lock = FileLock(out / LOCK)
     try:
-        import fcntl
-    except ImportError:  # Windows: nothing guards against two runs in one directory
-        return file
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.close()
-        raise InputError(f"another run is writing to {str(path.parent)!r}; choose another --out") from error
-    return file
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise InputError(f"another run is writing to {str(out)!r}; choose another --out") from error
+    return lock
 
 
 def _read(data: bytes) -> tuple[list[Finished], int]:
@@ -136,3 +142,99 @@ def _numbers(row: dict[str, Any], name: str) -> dict[str, Any]:
     """A row with its number read back: null is NaN where something was measured."""
     measured = row.get("number", "") is not None
     return {**row, name: number(row[name]) if measured else None}
+
+
+_PACKAGES = (
+    "slalom-xai",
+    "torch",
+    "transformers",
+    "numpy",
+    "scipy",
+    "captum",
+    "lime",
+    "shap",
+    "scikit-learn",
+)
+
+
+def settings(model: Model, plan: Plan, source: str, corpus: Sequence[Document] | None) -> dict[str, Any]:
+    """Everything that a number in the table depends on, apart from the documents themselves.
+
+    They have keys of their own, so that a run can be continued with more documents.
+    """
+    methods = {
+        one.label: {"method": one.method, **({"score": one.score} if one.score else {}), **one.call}
+        for one in plan.variants
+    }
+    return {
+        "model": {"name": model.name, "weights": _weights(model), **_engine(model), **_facts(model)},
+        "data": source,
+        "cut": plan.cut,
+        **plan.call,
+        "methods": methods,
+        "protocols": {name: dict(judge.protocol.good) for name, judge in plan.judges.items()},
+        "protocol_options": {
+            name: dict(judge.options) for name, judge in plan.judges.items() if judge.options
+        },
+        "corpus": None
+        if corpus is None
+        else {"texts": len(corpus), "digest": _digest(map(_content, corpus))},
+        "versions": versions(_PACKAGES),
+    }
+
+
+def _engine(model: Model) -> dict[str, str]:
+    """The engine that was asked for; those of the module's own precision differ by its rounding alone."""
+    name = getattr(model, "engine", None)
+    return {} if name in (None, "eager") else {"engine": name}
+
+
+def _facts(model: Model) -> dict[str, Any]:
+    """What a language model is asked, and where; how its answers are read is found out later."""
+    facts = dict(getattr(model, "facts", None) or {})
+    if "endpoint" in facts:
+        facts["endpoint"] = {key: value for key, value in facts["endpoint"].items() if key != "scoring"}
+    return facts
+
+
+def names(documents: Sequence[Document]) -> list[str]:
+    """A name for each document that no other one has: its id, or its place."""
+    seen: dict[str, int] = {}
+    found = []
+    for place, document in enumerate(documents):
+        name = document.id or str(place)
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
+
+
+def key(name: str, document: Document) -> str:
+    """A digest of a document: its name, text, label and annotations."""
+    return _digest([name, _content(document)])
+
+
+def _content(document: Document) -> str:
+    parts = {"text": document.text, "label": document.label, "words": document.words, "maps": document.maps}
+    return to_json(parts, indent=None)
+
+
+def _digest(parts: Any) -> str:
+    digest = hashlib.blake2b(digest_size=12)
+    for part in parts:
+        digest.update(part.encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def _weights(model: Model) -> str | None:
+    """A digest of a torch model's weights; None for a model that can only be asked."""
+    module = getattr(model, "module", None)
+    if module is None:
+        return None
+    import torch
+
+    digest = hashlib.blake2b(digest_size=12)
+    for name, tensor in module.state_dict().items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return digest.hexdigest()

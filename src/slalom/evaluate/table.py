@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import median
 from typing import Any
 
-from slalom.evaluate import protocols
 from slalom.evaluate.results import Results
-from slalom.evaluate.statistics import Standing, Summary, best_or_tied, summary
+from slalom.evaluate.statistics import Standing, Summary, best_or_tied, least_documents, summary
 
-_ASKED = ("queries", "tokens", "backwards")
+ASKED = ("queries", "tokens", "backwards")
 _WIDE, _NARROW = 6, 4
 """A protocol with more numbers than the first gets several tables, with as many as the second in each."""
 
@@ -116,86 +112,6 @@ def figure(value: float) -> str:
     return f"{value:.1f}" if 100 <= abs(value) < 10_000 else f"{value:.2e}"
 
 
-def markdown(table: Table) -> str:
-    """All tables that depend on settings and documents alone: the same for every run of the same settings."""
-    from slalom.evaluate.verdict import verdict
-
-    results = table.results
-    parts = [
-        f"# {_plain(results.settings['model']['name'])} on {_plain(results.settings['data'])}",
-        _opening(results),
-        "## Summary",
-        verdict(table),
-        "The first number of every protocol, and what an explanation asked of the model on average: queries, "
-        "the tokens it read (a backward pass counts like 1.2 forward passes), and backward passes.",
-        _summary(table),
-    ]
-    about = protocols()
-    for name, pages in table.groups().items():
-        parts += [f"## {name}", _sentence(about[name].summary) if name in about else ""]
-        parts += [_page(table, page) for page in pages]
-    parts += ["## Skipped and failed", _missing(results)]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def report(table: Table, command: str | None = None) -> str:
-    """The tables, followed by what differs from run to run: seconds, run time, command."""
-    results = table.results
-    rows = [
-        [f"`{method}`", *(figure(cost[name].mean) for name in ("seconds", "model_seconds"))]
-        for method, cost in table.costs.items()
-    ]
-    settings = [
-        f"- {name.replace('_', ' ')}: `{json.dumps(value, ensure_ascii=False)}`"
-        for name, value in results.settings.items()
-        if value not in (None, {}) and name != "protocols"
-    ]
-    parts = [
-        markdown(table).rstrip(),
-        "## Seconds",
-        "Wall clock of an explanation, on average, and the part of it spent in the model.",
-        _grid(["method", "seconds", "in the model"], rows),
-        "## Run",
-        f"Run time: {duration(results.wall)}." + (f" Command:\n\n```sh\n{command}\n```" if command else ""),
-        "\n".join(settings),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _opening(results: Results) -> str:
-    settings, lengths = results.settings, [row.length for row in results.spent]
-    span = f" of {min(lengths)} to {max(lengths)} tokens (median {median(lengths):g})" if lengths else ""
-    label = "the predicted label" if settings["target"] is None else f"the label {settings['target']!r}"
-    return (
-        f"{len(results.finished)} documents{span}, cut to {settings['cut']} tokens, explained for {label}; "
-        f"budget {settings['budget']}, seed {settings['seed']}.\n\n"
-        "Means ± standard errors over documents; ↑ high is good, ↓ low is good. Bold: best or tied, where "
-        "the leader is not shown to be better (sign flips over documents, 5 % for all pairs together), and "
-        "not all methods are tied. In brackets the number of documents, where it is not all of them."
-    )
-
-
-def _summary(table: Table) -> str:
-    heads = ["method", *(table.head(number) for number in table.main), "queries", "tokens read", "backward"]
-    rows = []
-    for method in table.results.methods:
-        cost = table.costs.get(method)
-        asked = [f"{cost[name].mean:,.0f}" if cost else "–" for name in _ASKED]
-        rows.append([f"`{method}`", *(table.cell(number, method) for number in table.main), *asked])
-    return _grid(heads, rows)
-
-
-def _page(table: Table, numbers: Sequence[Number]) -> str:
-    methods = [m for m in table.results.methods if any(m in table.cells[number] for number in numbers)]
-    heads = ["method", *(table.head(number, short=True) for number in numbers)]
-    return _grid(heads, [[f"`{m}`", *(table.cell(number, m) for number in numbers)] for m in methods])
-
-
-def _pages(numbers: list[Number]) -> list[list[Number]]:
-    size = len(numbers) if len(numbers) <= _WIDE else _NARROW
-    return [numbers[start : start + size] for start in range(0, len(numbers), size)]
-
-
 def missing(results: Results) -> Counter[tuple[str, str, str, str]]:
     """How often (status, protocol, method, reason) happened; protocol "" where the method itself failed."""
     return Counter(
@@ -205,43 +121,6 @@ def missing(results: Results) -> Counter[tuple[str, str, str, str]]:
     )
 
 
-def _missing(results: Results) -> str:
-    found = missing(results)
-    if not found:
-        return "Nothing: every method explained every document, and every protocol applied."
-    together: dict[tuple[str, str, str], dict[str, int]] = {}
-    for (status, protocol, method, reason), count in found.items():
-        together.setdefault((status, protocol, reason), {})[method] = count
-    rows = [
-        [status, protocol or "explaining", _methods(counts, results), _plain(reason)]
-        for (status, protocol, reason), counts in together.items()
-    ]
-    return _grid(["", "in", "documents", "reason"], rows)
-
-
-def _methods(counts: Mapping[str, int], results: Results) -> str:
-    if len(counts) == len(results.methods) and len(set(counts.values())) == 1:
-        return f"{next(iter(counts.values()))} (every method)"
-    return ", ".join(f"{count} (`{method}`)" for method, count in counts.items())
-
-
-def _grid(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _plain(text: str) -> str:
-    """Text that neither breaks a table nor is read as markup."""
-    escaped = " ".join(str(text).split()).replace("\\", "\\\\")
-    for character in "|*_`<":
-        escaped = escaped.replace(character, f"\\{character}")
-    return escaped
-
-
-def _sentence(text: str) -> str:
-    return text if text.endswith(("?", "!", ".")) else f"{text}."
-
-
 def duration(seconds: float) -> str:
     """Seconds in words: 3 h 5 min, 2 min 10 s, 4.0 s."""
     minutes, rest = divmod(round(seconds), 60)
@@ -249,3 +128,100 @@ def duration(seconds: float) -> str:
     return (
         f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
     )
+
+
+def _pages(numbers: list[Number]) -> list[list[Number]]:
+    size = len(numbers) if len(numbers) <= _WIDE else _NARROW
+    return [numbers[start : start + size] for start in range(0, len(numbers), size)]
+
+
+_CHEAPER = 0.5
+"""The share of the winner's cost up to which a method is named for being cheap."""
+_LIKE = 0.25
+"""And the share of what the winner is ahead of the worst by which it may be behind."""
+
+
+def verdict(table: Table) -> str:
+    """One or two sentences over the first number of every protocol; "" where nothing was compared."""
+    judged = [number for number in table.main if number in table.standings]
+    if not judged:
+        return ""
+    numbers = [number for number in judged if table.standings[number].worse]
+    if not numbers:
+        return _undecided(table, judged)
+    wins = {m: sum(table.leads(number, m) for number in numbers) for m in table.results.methods}
+    most = max(wins.values())
+    best, *tied = sorted((m for m in wins if wins[m] == most), key=lambda m: (_cost(table, m), m))
+    parts = [f"Use {best}: best or tied in {_of(most, len(numbers))}"]
+    if tied:
+        parts.append(f"{_and(tied)} {'is' if len(tied) == 1 else 'are'} so as often")
+    cheap = _cheap(table, best, numbers)
+    if cheap is not None:
+        parts.append(_cheaper(table, best, cheap, numbers))
+    return "; ".join(parts) + "."
+
+
+def _undecided(table: Table, judged: list[Number]) -> str:
+    """Why nobody is ahead: too few documents for anybody to be, or no difference on as many as there are."""
+    most = max(table.standings[number].documents for number in judged)
+    if not any(table.standings[number].enough for number in judged):
+        documents = "1 document" if most == 1 else f"{most} documents"
+        return (
+            f"Too few documents to tell: {documents}, and no outcome on fewer than {least_documents()} can."
+        )
+    return (
+        f"No number tells the methods apart on these {most} documents: use the cheapest, or judge more "
+        "documents."
+    )
+
+
+def _of(count: int, total: int) -> str:
+    return "the one number that tells methods apart" if total == 1 else f"{count} of {total} numbers"
+
+
+def _cost(table: Table, method: str) -> float:
+    cost = table.costs.get(method)
+    return cost["tokens"].mean if cost else 0.0
+
+
+def _cheap(table: Table, best: str, numbers: list[Number]) -> str | None:
+    """The closest of the methods that cost half or less, if it is close."""
+    known = [
+        method
+        for method in table.costs
+        if _cost(table, method) <= _CHEAPER * _cost(table, best)
+        and all(method in table.cells[number] for number in numbers)
+    ]
+    near = {method: max(_behind(table, best, method, number)[1] for number in numbers) for method in known}
+    chosen = min(near, key=lambda method: near[method], default=None)
+    return chosen if chosen is not None and near[chosen] <= _LIKE else None
+
+
+def _behind(table: Table, best: str, method: str, number: Number) -> tuple[float, float]:
+    """How far a method is behind, in units of the number and as a share of the way to the worst method."""
+    sign = 1.0 if table.results.numbers[number] == "high" else -1.0
+    means = {name: sign * cell.mean for name, cell in table.cells[number].items()}
+    if best not in means:
+        return 0.0, 1.0
+    gap, span = means[best] - means[method], means[best] - min(means.values())
+    return gap, gap / span if span > 0 else 0.0
+
+
+def _cheaper(table: Table, best: str, cheap: str, numbers: list[Number]) -> str:
+    share = _cost(table, cheap) / max(_cost(table, best), 1e-9)
+    cost = f"{cheap} costs {_part(share)}"
+    if len(numbers) == 1:
+        gap = _behind(table, best, cheap, numbers[0])[0]
+        return f"{cost} and is {figure(abs(gap))} {'behind' if gap >= 0 else 'ahead'}"
+    return f"{cost} and is nowhere far behind"
+
+
+def _part(share: float) -> str:
+    """A share in words: half, a third, 1/20."""
+    whole = round(1 / max(share, 1e-4))
+    words = {2: "half", 3: "a third", 4: "a quarter", 5: "a fifth", 10: "a tenth"}
+    return words.get(whole, f"1/{whole}") + " of it"
+
+
+def _and(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -9,7 +9,6 @@ our own methods are, with `ask, target, budget, seed`. A file (Parquet, JSON lin
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import json
 from collections.abc import Callable, Sequence
@@ -27,6 +26,7 @@ from slalom.foreign import carried_over
 from slalom.models.ask import Ask
 from slalom.models.target import Target, probabilities
 from slalom.perturb import whole
+from slalom.registry import function_named
 from slalom.tokens import FloatArray, Tokens
 
 FILES = (".parquet", ".jsonl")
@@ -43,16 +43,7 @@ def open_outside(name: str) -> Callable[..., Explanation]:
 
 
 def _from_function(name: str) -> Callable[..., Explanation]:
-    module, _, attribute = name.partition(":")
-    try:
-        found: Any = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(
-            f"cannot find the function {name!r} (MODULE:FUNCTION): {error}; options are NAME:KEY=VALUE"
-        ) from error
-    if not callable(found):
-        raise InputError(f"{name!r} is no function")
-    function: Callable[..., Any] = found
+    function: Callable[..., Any] = function_named(name)
     if "ask" in inspect.signature(function).parameters:
         return function
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from slalom.data import Dataset
-from slalom.evaluate.shorten import shorten
+from slalom.evaluate.document import shorten
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom_lab.experiments._shared import figures, real, scales

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from slalom.data import Document
+from slalom.evaluate.document import shorten
 from slalom.evaluate.protocol import NotApplicable
 from slalom.evaluate.protocols.human_attention import marked, plausibility
-from slalom.evaluate.shorten import shorten
 from slalom.explanation import Explanation
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from slalom.data import Document
-from slalom.evaluate.shorten import shorten
+from slalom.evaluate.document import shorten
 from slalom.explanation import Explanation
 from slalom_lab.experiments._shared import figures, real, reviews
 from slalom_lab.experiments._shared.outcome import Findings, Judgement, Row, RunSettings, conclude

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from slalom.evaluate.shorten import shorten
+from slalom.evaluate.document import shorten
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (
     Findings,

@@ -1,9 +1,4 @@
-"""All-scale fidelity: what does the explanation predict about copies of the text of any size?
-
-300 fresh copies, sizes log-uniform from one token to all but one, a third of them stretches of neighbours
-(maths 3f); R² of the predicted score of the label, over all copies and by their size. A surrogate predicts as
-it is; an additive explanation predicts by the sum of its scores, and is given the best shift and gain.
-"""
+"""How far an explanation describes the model on copies of all sizes, from one token to all but one."""
 
 from __future__ import annotations
 
@@ -12,15 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from slalom.designs import all_scales as design
-from slalom.evaluate.protocol import Case, NotApplicable
+from slalom.evaluate.protocol import Case, NotApplicable, protocol
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom.surrogate import Additive
 from slalom.tokens import BoolArray, FloatArray
-
-NEEDS = "nothing"
-GOOD = {"r2": "high", "r2_short": "high", "r2_middle": "high", "r2_long": "high"}
 
 COPIES = 300
 _LEAST = 4
@@ -57,8 +49,17 @@ class Fidelity:
         return found
 
 
+@protocol("all_scales", good={"r2": "high", "r2_short": "high", "r2_middle": "high", "r2_long": "high"})
 def measure(case: Case, *, score: str | None = None, copies: int = COPIES) -> dict[str, float]:
-    """R² overall and by size, of the surrogate or of the score named."""
+    """All-scale fidelity: what does the explanation predict about copies of the text of any size?
+
+    300 fresh copies, sizes log-uniform from one token to all but one, a third of them stretches of neighbours
+    (maths 3f); R² of the predicted score of the label, over all copies and by their size. A surrogate
+    predicts as it is; an additive explanation predicts by the sum of its scores, and is given the best shift
+    and gain.
+
+    R² overall and by size, of the surrogate or of the score named.
+    """
     found = fidelity(case.ask, case.explanation, score=score, copies=copies, seed=case.seed)
     return {"r2": found.r2, **found.bands()}
 

@@ -1,35 +1,94 @@
-"""Deletion: drop the strongest tokens, watch the probability of the label.
+"""Deletion and its relatives: tokens go in the order of their scores, the label's probability is watched.
 
-Tokens are ranked by their signed score for the explained label, ties at random; with 5, 10, … of the lowest
-kept, in their order, dropped rather than masked, AOPC = 1 − the mean probability of the label (maths 6).
+They may be dropped, masked or written over with other words; `curve` is the curve behind the numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable, strongest_first
+from slalom.evaluate.protocol import Case, NotApplicable, protocol, strongest_first
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
+from slalom.models.text.template import Frame
 from slalom.perturb import from_rows
-from slalom.tokens import FloatArray
-
-NEEDS = "nothing"
-GOOD = {"aopc": "high"}
+from slalom.tokens import BoolArray, FloatArray, IntArray
 
 STEP = 5
+MARK = "trained_on_masked_text"
+"""The entry of a model's config that `slalom train --masked` makes."""
+NO_TOKENIZER = "the model is asked about texts, not about token ids: nothing can be written over a token"
 
 
+@protocol("deletion", good={"aopc": "high"})
 def measure(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
-    """Deletion AOPC of the score to rank by, or of the one named."""
-    long_enough(case, step)
+    """Deletion: drop the strongest tokens, watch the probability of the label.
+
+    Tokens are ranked by their signed score for the explained label (or by the score named), ties at random;
+    with 5, 10, … of the lowest kept, in their order, dropped rather than masked, AOPC = 1 − the mean
+    probability of the label (maths 6).
+    """
+    _long_enough(case, step)
     return {"aopc": deletion(case.ask, case.explanation, score=score, step=step, seed=case.seed)}
 
 
-def long_enough(case: Case, step: int) -> None:
+@protocol("insertion", good={"aopc": "low"})
+def measure_insertion(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
+    """Insertion: keep only the strongest tokens, watch the probability of the label come back.
+
+    Tokens are ranked as for deletion; with 5, 10, … of the highest kept, in their order, 1 − the mean
+    probability of the label (maths 6): low is good.
+    """
+    _long_enough(case, step)
+    return {"aopc": insertion(case.ask, case.explanation, score=score, step=step, seed=case.seed)}
+
+
+@protocol("deletion_modes", good={"drop": "high", "mask": "high", "replace": "high"}, needs="many queries")
+def measure_modes(
+    case: Case, *, score: str | None = None, step: int = STEP, draws: int = 3
+) -> dict[str, float]:
+    """Deletion three ways: the strongest tokens dropped, masked, or replaced by random words, side by side.
+
+    Dropping gives broken text, a mask is a sign that a classifier may never have seen, random words say
+    things of their own: what a method gains in one of them only, it owes to that. AOPC as in deletion;
+    replacements are drawn three times. A way that the model does not allow is left out.
+    """
+    _long_enough(case, step)
+    found = {"drop": deletion(case.ask, case.explanation, score=score, step=step, seed=case.seed)}
+    ways: dict[str, Callable[[Ask], WrittenOver]] = {
+        "mask": masks,
+        "replace": lambda ask: random_words(ask, draws, case.seed),
+    }
+    for name, written_over in ways.items():
+        try:
+            found[name] = _aopc(case, written_over(case.ask), score, step)
+        except NotApplicable:
+            if name == "replace":  # a function over texts: dropping is all there is
+                raise
+    return found
+
+
+@protocol("masked_deletion", good={"aopc": "high"})
+def measure_masked(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
+    """Masked deletion: deletion by masks, on a classifier that was trained on masked text.
+
+    For a model of `slalom train --masked` a text with masks in it is as usual as any other, so that a fall of
+    the probability is owed to what is gone and not to broken text (faithfulness measurable models, Madsen et
+    al. 2023). AOPC as in deletion, tokens masked one `step` after the other. Other models are left out.
+    """
+    module = getattr(case.ask.model, "module", None)
+    if not getattr(getattr(module, "config", None), MARK, False):
+        raise NotApplicable("the model was not trained on masked text (slalom train --masked)")
+    _long_enough(case, step)
+    return {"aopc": _aopc(case, masks(case.ask), score, step)}
+
+
+def _long_enough(case: Case, step: int) -> None:
     """Refuses a text that has no proper step of the curve."""
     if len(case.explanation) <= step:
         raise NotApplicable(f"the text has at most {step} tokens, the first step of the curve")
@@ -65,3 +124,73 @@ def insertion(
 ) -> float:
     """Insertion: 1 − mean probability with the highest i tokens kept. Low is good."""
     return 1.0 - float(curve(ask, explanation, "highest", score=score, step=step, seed=seed).mean())
+
+
+class WrittenOver:
+    """A text beside versions of it in which every token is something else: a mask, or other words."""
+
+    def __init__(self, ask: Ask, versions: Sequence[Sequence[tuple[int, ...]]]):
+        tokens, n = ask.tokens, len(ask.tokens)
+        times = 1 + len(versions)
+        self._ask = Ask(
+            ask.model,
+            replace(
+                tokens,
+                strings=tokens.strings * times,
+                spans=np.tile(tokens.spans, (times, 1)),
+                pieces=(*tokens.pieces, *(piece for version in versions for piece in version)),
+                words=np.tile(tokens.words, times),
+                segments=np.tile(tokens.segments, times),
+                unknown=(),
+            ),
+        )
+        self._n, self._versions = n, len(versions)
+
+    def __call__(self, keep: BoolArray) -> FloatArray:
+        """(versions, N, K) logits of copies (N × n) where what is not kept is written over."""
+        here = np.arange(self._n)
+        rows = [np.where(row, here, here + self._n * v) for v in range(1, self._versions + 1) for row in keep]
+        logits = self._ask(from_rows(rows, self._n * (1 + self._versions)))
+        return logits.reshape(self._versions, len(keep), -1)
+
+
+def masks(ask: Ask) -> WrittenOver:
+    """Every token as the tokenizer's mask."""
+    mask = getattr(_tokenizer(ask), "mask_token_id", None)
+    if mask is None:
+        raise NotApplicable("the tokenizer has no mask token")
+    return WrittenOver(ask, [[(int(mask),) * len(piece) for piece in ask.tokens.pieces]])
+
+
+def random_words(ask: Ask, draws: int, seed: int) -> WrittenOver:
+    """Every token as random ones of the vocabulary, several times."""
+    tokenizer = _tokenizer(ask)
+    special = set(getattr(tokenizer, "all_special_ids", ()))
+    known = np.array([i for i in range(len(tokenizer)) if i not in special])
+    rng = np.random.default_rng([seed, 0x3E7])
+
+    def drawn(piece: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(int(i) for i in rng.choice(known, len(piece)))
+
+    return WrittenOver(ask, [[drawn(piece) for piece in ask.tokens.pieces] for _ in range(draws)])
+
+
+def kept_lowest(order: IntArray, step: int) -> BoolArray:
+    """(steps, n) what deletion leaves of a text: step, 2·step, … of the last tokens of an order."""
+    n = len(order)
+    return np.argsort(order) >= n - np.arange(step, n, step)[:, None]
+
+
+def _aopc(case: Case, written_over: WrittenOver, score: str | None, step: int) -> float:
+    """AOPC where what deletion would drop is written over."""
+    keep = kept_lowest(strongest_first(case.explanation.score(score), case.seed), step)
+    target = choose_target(case.ask.model, case.explanation.target, case.ask.whole())
+    logits = written_over(keep)
+    return 1.0 - float(target.probability(logits.reshape(-1, logits.shape[-1])).mean())
+
+
+def _tokenizer(ask: Ask) -> Sized:
+    tokenizer = getattr(ask.model, "tokenizer", None)
+    if tokenizer is None or not isinstance(ask.tokens.frame, Frame):
+        raise NotApplicable(NO_TOKENIZER)
+    return tokenizer

@@ -1,27 +1,22 @@
-"""ERASER's comprehensiveness and sufficiency: what the top tokens take away, and what they hold alone.
-
-With the top q of the tokens by signed score, q = 1, 5, 10, 20, 50 % (rounded up): comprehensiveness is the
-probability of the label less that without them (high is good), sufficiency that less the one with nothing
-but them (low is good); both as means over the five shares (DeYoung et al. 2020).
-"""
+"""Comprehensiveness and sufficiency: what the top tokens take away, and what they hold alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
 
-from slalom.evaluate.protocol import Case, NotApplicable, strongest_first
+from slalom.evaluate.protocol import Case, Good, NotApplicable, protocol, strongest_first
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
 from slalom.tokens import FloatArray
 
-NEEDS = "nothing"
-GOOD = {"comprehensiveness": "high", "sufficiency": "low"}
-
+GOOD: Mapping[str, Good] = {"comprehensiveness": "high", "sufficiency": "low"}
 BINS = (0.01, 0.05, 0.10, 0.20, 0.50)
 
 
@@ -43,8 +38,14 @@ class Erased:
         return float(self.alone.mean())
 
 
+@protocol("eraser", good=GOOD)
 def measure(case: Case, *, score: str | None = None, bins: Sequence[float] = BINS) -> dict[str, float]:
-    """Both numbers for the score to rank by, or for the one named."""
+    """ERASER's comprehensiveness and sufficiency: what the top tokens take away, and what they hold alone.
+
+    With the top q of the tokens by signed score (or by the score named), q = 1, 5, 10, 20, 50 % (rounded up):
+    comprehensiveness is the probability of the label less that without them (high is good), sufficiency that
+    less the one with nothing but them (low is good); means over the five shares (DeYoung et al. 2020).
+    """
     found = eraser(case.ask, case.explanation, score=score, bins=bins, seed=case.seed)
     return {"comprehensiveness": found.comprehensiveness, "sufficiency": found.sufficiency}
 
@@ -69,3 +70,41 @@ def eraser(
     before = target.probability(ask.whole()[None])[0]
     after = before - target.probability(ask(from_keep(np.concatenate([~top, top]))))
     return Erased(after[: len(top)], after[len(top) :])
+
+
+@protocol("soft", good=GOOD, needs="many queries")
+def measure_soft(
+    case: Case, *, score: str | None = None, share: float = 0.5, draws: int = 64
+) -> dict[str, float]:
+    """Soft comprehensiveness and sufficiency: tokens kept at random, the more likely the higher their score.
+
+    Every token is kept with probability q, a logistic function of its signed score whose threshold is set so
+    that the mean of q is the same share π of the text for every method: a method that scores everything high
+    keeps no more than another (the π-corrected form of Zhao and Aletras's soft metrics). Sufficiency is what
+    the label's probability loses when tokens are kept with q (low is good), comprehensiveness what it loses
+    when they are kept with 1 − q (high is good); means over 64 draws, the same for all methods.
+    """
+    n = len(case.explanation)
+    if n < 2:
+        raise NotApplicable("of a text of one token no share can be kept")
+    kept = keeping(case.explanation.score(score), share)
+    drawn = np.random.default_rng([case.seed, 0x50F7]).random((draws, n))
+    target = choose_target(case.ask.model, case.explanation.target, case.ask.whole())
+    before = float(target.probability(case.ask.whole()[None])[0])
+
+    def lost(keep: np.ndarray) -> float:
+        keep[~keep.any(axis=1), int(np.argmax(kept))] = True  # not every model can read the empty text
+        return before - float(target.probability(case.ask(from_keep(keep))).mean())
+
+    return {"comprehensiveness": lost(drawn < 1.0 - kept), "sufficiency": lost(drawn < kept)}
+
+
+def keeping(scores: FloatArray, share: float) -> FloatArray:
+    """(n,) probabilities that rise with the scores and have the mean `share`, whatever the scores' scale."""
+    spread = float(np.std(scores))
+    if spread == 0.0 or not np.isfinite(spread):
+        return np.full(len(scores), share)
+    level = (scores - scores.mean()) / spread
+    reach = float(np.abs(level).max()) + 40.0
+    threshold: float = brentq(lambda c: float(expit(level - c).mean()) - share, -reach, reach)  # pyright: ignore
+    return expit(level - threshold)

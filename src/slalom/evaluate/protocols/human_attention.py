@@ -1,16 +1,8 @@
-"""Human attention: do the scores stand out on the words that people marked?
-
-AU-ROC, AUPRC, token F1 and IOU F1 of |score| against the maps of the document: "consensus", "majority" and
-"superset" of Yelp-HAT, "rationale" of ERASER, "union" of HateXplain; importance, which has no sign, as it is
-(maths 6). Sub-tokens inherit their word's mark, tokens without a letter or digit are dropped. A map with one
-class only says nothing: it is left out. "aligned" is the share of the words that the model read.
-
-From the words that annotators saw to the tokens that a model reads, by character spans.
-"""
+"""Explanations beside human annotations: the words that annotators saw, the tokens that a model reads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +11,7 @@ from numpy.typing import NDArray
 
 from slalom.data.dataset import Document
 from slalom.errors import MissingExtraError
-from slalom.evaluate.protocol import Case, NotApplicable
+from slalom.evaluate.protocol import Case, Good, NotApplicable, protocol
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray, IntArray, Tokens
 
@@ -77,9 +69,8 @@ def _says(text: str) -> bool:
     return any(character.isalnum() for character in text)
 
 
-NEEDS = "rationale"
 MAPS = ("consensus", "majority", "superset", "rationale", "union")
-GOOD = {
+GOOD: Mapping[str, Good] = {
     **{
         f"{metric}_{name}{score}": "high"
         for score in ("", "_importance", "_value")
@@ -95,8 +86,18 @@ _MATCH = 0.5
 Marks = NDArray[np.bool_]
 
 
+@protocol("human_attention", good=GOOD, needs="rationale")
 def measure(case: Case) -> dict[str, float]:
-    """The metrics for every map with two classes, of the score to rank by, of importance and of value."""
+    """Human attention: do the scores stand out on the words that people marked?
+
+    AU-ROC, AUPRC, token F1 and IOU F1 of |score| against the maps of the document: "consensus", "majority"
+    and "superset" of Yelp-HAT, "rationale" of ERASER, "union" of HateXplain; importance, which has no sign,
+    as it is (maths 6). Sub-tokens inherit their word's mark, tokens without a letter or digit are dropped. A
+    map with one class only says nothing: it is left out. "aligned" is the share of the words that the model
+    read.
+
+    The metrics for every map with two classes, of the score to rank by, of importance and of value.
+    """
     marks, aligned = marked(case.explanation, case.document)
     result = {"aligned": aligned}
     for suffix, scores in _readings(case.explanation).items():

@@ -1,24 +1,25 @@
-"""LDS, the linear datamodelling score: do predicted and true answers to random halves agree in their order?
-
-Each token is kept with probability one half, 128 times; Spearman's correlation of what the explanation
-predicts (its surrogate, or the sum of the scores that are kept) with the label's score (Park et al. 2023).
-"""
+"""The linear datamodelling score."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable, correlation
+from slalom.evaluate.protocol import Case, NotApplicable, correlation, protocol
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
 from slalom.tokens import BoolArray, FloatArray
 
-NEEDS = "nothing"
-GOOD = {"spearman": "high"}
 
-
+@protocol("lds", good={"spearman": "high"})
 def measure(case: Case, *, score: str | None = None, copies: int = 128) -> dict[str, float]:
-    """The score of the surrogate, or of the sums of the score named."""
+    """LDS, the linear datamodelling score: are answers to random halves predicted in their order?
+
+    Each token is kept with probability one half, 128 times; Spearman's correlation of what the explanation
+    predicts (its surrogate, or the sum of the scores that are kept) with the label's score (Park et al.
+    2023).
+
+    The score of the surrogate, or of the sums of the score named.
+    """
     explanation = case.explanation
     keep = halves(len(explanation), copies, case.seed)
     target = choose_target(case.ask.model, explanation.target, case.ask.whole())

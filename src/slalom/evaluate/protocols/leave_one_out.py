@@ -1,26 +1,26 @@
-"""Leave-one-out agreement: do the scores order the tokens as leaving each of them out does?
-
-Rank correlations (Kendall, Spearman) of the signed score with the loss of the label's score when one token
-is dropped.
-"""
+"""Explanations beside what leaving out each token alone does."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable, correlation
+from slalom.evaluate.protocol import Case, NotApplicable, correlation, protocol
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
 from slalom.tokens import FloatArray
 
-NEEDS = "nothing"
-GOOD = {"kendall": "high", "spearman": "high"}
 
-
+@protocol("leave_one_out", good={"kendall": "high", "spearman": "high"})
 def measure(case: Case, *, score: str | None = None) -> dict[str, float]:
-    """Both correlations for the score to rank by, or for the one named; 0 where all tokens score alike."""
+    """Leave-one-out agreement: do the scores order the tokens as leaving each of them out does?
+
+    Rank correlations (Kendall, Spearman) of the signed score with the loss of the label's score when one
+    token is dropped.
+
+    Both correlations for the score to rank by, or for the one named; 0 where all tokens score alike.
+    """
     truth, told = leave_one_out(case.ask, case.explanation), case.explanation.score(score)
     return {
         "kendall": correlation(told, truth, "kendall"),

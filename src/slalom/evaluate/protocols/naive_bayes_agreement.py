@@ -1,22 +1,18 @@
-"""Agreement with Naive Bayes: do the scores order the tokens as their counts in labelled texts do?
-
-Spearman's correlation over the distinct tokens of the text with w = log((c⁺ + 20) / (c⁻ + 20)): signed scores
-against w, importances, which have no sign, against |w| (maths 6). "spearman_size" sets the sizes of the score
-against |w|, for methods that have no sign at all.
-"""
+"""Explanations beside the counts of tokens in labelled texts."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from slalom.errors import InputError
-from slalom.evaluate.protocol import Case, NotApplicable, correlation
+from slalom.evaluate.protocol import Case, Good, NotApplicable, correlation, protocol
 from slalom.explanation import Explanation
 from slalom.label_counts import LabelCounts
 from slalom.tokens import FloatArray, Tokens
 
-NEEDS = "label counts"
-GOOD = {
+GOOD: Mapping[str, Good] = {
     "spearman": "high",
     "spearman_size": "high",
     "spearman_value": "high",
@@ -24,8 +20,16 @@ GOOD = {
 }
 
 
+@protocol("naive_bayes_agreement", good=GOOD, needs="label counts")
 def measure(case: Case) -> dict[str, float]:
-    """Correlations of the score to rank by, and of value and importance where the method has them."""
+    """Agreement with Naive Bayes: do the scores order the tokens as their counts in labelled texts do?
+
+    Spearman's correlation over the distinct tokens of the text with w = log((c⁺ + 20) / (c⁻ + 20)): signed
+    scores against w, importances, which have no sign, against |w| (maths 6). "spearman_size" sets the sizes
+    of the score against |w|, for methods that have no sign at all.
+
+    Correlations of the score to rank by, and of value and importance where the method has them.
+    """
     if case.corpus is None:
         raise NotApplicable("no label counts were given")
     return naive_bayes_agreement(case.explanation, case.corpus)

@@ -1,10 +1,4 @@
-"""NAOPC: deletion AOPC between the worst and the best order that there are for this text and model.
-
-Tokens go one by one, strongest first; AOPC is the mean loss of the label's probability. A model bounds what
-any order can reach, so that raw AOPC does not compare between models and texts: NAOPC is 0 for the worst
-order found and 1 for the best. Texts of up to 10 tokens are searched exactly, over all subsets; longer ones
-by a beam of 3 orders (Edin et al. 2024). `reverse` is the same with the weakest first: low is good.
-"""
+"""Deletion, normalised by the best and the worst order that can be found."""
 
 from __future__ import annotations
 
@@ -12,14 +6,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable, strongest_first
+from slalom.evaluate.protocol import Case, NotApplicable, protocol, strongest_first
 from slalom.models.ask import Ask
 from slalom.models.target import Target, choose_target
 from slalom.perturb import from_keep
 from slalom.tokens import BoolArray, FloatArray, IntArray
-
-NEEDS = "many queries"
-GOOD = {"naopc": "high", "reverse": "low"}
 
 EXACT = 10
 """Tokens up to which all subsets are asked about."""
@@ -27,10 +18,20 @@ _BOUNDS: WeakKeyDictionary[Ask, dict[tuple[str, int, int], tuple[float, float]]]
 """What was found for a text; all methods are judged by the same."""
 
 
+@protocol("naopc", good={"naopc": "high", "reverse": "low"}, needs="many queries")
 def measure(
     case: Case, *, score: str | None = None, beam: int = 3, exact: int = EXACT, longest: int = 100
 ) -> dict[str, float]:
-    """Both numbers for the score to rank by, or for the one named; texts beyond `longest` are left out."""
+    """NAOPC: deletion AOPC between the worst and the best order that there are for this text and model.
+
+    Tokens go one by one, strongest first; AOPC is the mean loss of the label's probability. A model bounds
+    what any order can reach, so that raw AOPC does not compare between models and texts: NAOPC is 0 for the
+    worst order found and 1 for the best. Texts of up to 10 tokens are searched exactly, over all subsets;
+    longer ones by a beam of 3 orders (Edin et al. 2024). `reverse` is the same with the weakest first: low is
+    good.
+
+    Both numbers for the score to rank by, or for the one named; texts beyond `longest` are left out.
+    """
     n = len(case.explanation)
     if n < 2:
         raise NotApplicable("a text of one token has one order only")

@@ -1,9 +1,4 @@
-"""Recovery: how far from the planted surrogate is what the method found?
-
-For a model that is a known SLALOM (`slalom.theory.planted`): root mean squared error of the values, of the
-importances after centring both (they are known up to a constant) and of the surrogate's answers to random
-parts of the text; for all methods, Spearman's correlation of the score with the planted α·v.
-"""
+"""Explanations beside the truth, where a model was planted."""
 
 from __future__ import annotations
 
@@ -12,17 +7,26 @@ from collections.abc import Sequence
 import numpy as np
 
 from slalom.errors import InputError
-from slalom.evaluate.protocol import Case, NotApplicable, correlation
+from slalom.evaluate.protocol import Case, NotApplicable, correlation, protocol
 from slalom.explanation import Explanation
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray
 
-NEEDS = "planted"
-GOOD = {"value_rmse": "low", "importance_rmse": "low", "output_rmse": "low", "spearman": "high"}
 
-
+@protocol(
+    "recovery",
+    good={"value_rmse": "low", "importance_rmse": "low", "output_rmse": "low", "spearman": "high"},
+    needs="planted",
+)
 def measure(case: Case, *, parts: int = 200) -> dict[str, float]:
-    """Errors of what the method has of a SLALOM, and the rank correlation that every method has."""
+    """Recovery: how far from the planted surrogate is what the method found?
+
+    For a model that is a known SLALOM (`slalom.theory.planted`): root mean squared error of the values, of
+    the importances after centring both (they are known up to a constant) and of the surrogate's answers to
+    random parts of the text; for all methods, Spearman's correlation of the score with the planted α·v.
+
+    Errors of what the method has of a SLALOM, and the rank correlation that every method has.
+    """
     if case.planted is None:
         raise NotApplicable("the truth about this model is not known: it was not planted")
     return recovery(case.explanation, case.planted, parts=parts, seed=case.seed)

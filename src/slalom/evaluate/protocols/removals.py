@@ -1,9 +1,4 @@
-"""Multi-removal fidelity: does the explanation predict what random removals do to the score?
-
-1 to 10 random tokens are dropped, 100 seeded masks of each size; the predicted change of the label's score
-(log-odds) is set against the true one (maths 6). A surrogate recomputes its answer; a method without one
-predicts minus the sum of what was removed. Predicting no change is the baseline.
-"""
+"""Explanations beside random removals of several tokens."""
 
 from __future__ import annotations
 
@@ -11,15 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable
+from slalom.evaluate.protocol import Case, NotApplicable, protocol
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
 from slalom.tokens import FloatArray
-
-NEEDS = "nothing"
-GOOD = {"mse": "low", "zero_mse": "low", "relative": "low", "r2": "high", "correlation": "high"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +51,18 @@ class Removals:
         return float(np.corrcoef(self.truth.ravel(), self.told.ravel())[0, 1])
 
 
+@protocol(
+    "removals", good={"mse": "low", "zero_mse": "low", "relative": "low", "r2": "high", "correlation": "high"}
+)
 def measure(case: Case, *, score: str | None = None, most: int = 10, masks: int = 100) -> dict[str, float]:
-    """Errors as means over k, beside those of predicting no change."""
+    """Multi-removal fidelity: does the explanation predict what random removals do to the score?
+
+    1 to 10 random tokens are dropped, 100 seeded masks of each size; the predicted change of the label's
+    score (log-odds) is set against the true one (maths 6). A surrogate recomputes its answer; a method
+    without one predicts minus the sum of what was removed. Predicting no change is the baseline.
+
+    Errors as means over k, beside those of predicting no change.
+    """
     found = removals(case.ask, case.explanation, score=score, most=most, masks=masks, seed=case.seed)
     if np.ptp(found.truth) == 0.0:
         raise NotApplicable("removing tokens does not change the model's score")

@@ -1,9 +1,4 @@
-"""Sanity: an explanation of the model must change when the model's weights are randomised.
-
-Weights are drawn anew layer by layer from the head down to the embeddings, each layer on top of those before
-(Adebayo et al. 2018), in a copy of the model; after every layer the text is explained again. The numbers are
-absolute Spearman correlations of |score| with the scores for the real weights: low is good.
-"""
+"""Explanations of a model whose weights are drawn anew, layer by layer."""
 
 from __future__ import annotations
 
@@ -14,16 +9,20 @@ from typing import Any
 import numpy as np
 
 from slalom.errors import ModelError
-from slalom.evaluate.protocol import Case, NotApplicable, likeness
+from slalom.evaluate.protocol import Case, NotApplicable, likeness, protocol
 from slalom.explanation import Explanation
 from slalom.models.protocol import Model
 
-NEEDS = "weights"
-GOOD = {"mean": "low", "head": "low", "all": "low"}
 
-
+@protocol("sanity", good={"mean": "low", "head": "low", "all": "low"}, needs="weights")
 def measure(case: Case, *, score: str | None = None, levels: int | None = None) -> dict[str, float]:
-    """Correlation with the head randomised, with all weights randomised, and the mean over the cascade.
+    """Sanity: an explanation of the model must change when the model's weights are randomised.
+
+    Weights are drawn anew layer by layer from the head down to the embeddings, each layer on top of those
+    before (Adebayo et al. 2018), in a copy of the model; after every layer the text is explained again. The
+    numbers are absolute Spearman correlations of |score| with the scores for the real weights: low is good.
+
+    Correlation with the head randomised, with all weights randomised, and the mean over the cascade.
 
     `levels` explains again at so many points of the cascade, spread evenly; by default at all.
     """

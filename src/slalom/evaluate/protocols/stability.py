@@ -1,8 +1,4 @@
-"""Stability: does the method say the same again?
-
-"seeds" is the mean Spearman correlation of the scores with those of other seeds; "words" that with the scores
-of the same text with a tenth of its words left out, order kept and no word changed, over the tokens in both.
-"""
+"""Explanations beside those of other seeds and of slightly shorter texts."""
 
 from __future__ import annotations
 
@@ -11,21 +7,26 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable, likeness
+from slalom.evaluate.protocol import Case, NotApplicable, likeness, protocol
 from slalom.explanation import Explanation
 from slalom.models.protocol import Text
 from slalom.tokens import IntArray, Tokens
 
-NEEDS = "repeats"
-GOOD = {"seeds": "high", "words": "high"}
-
 _LEAST_WORDS = 4
 
 
+@protocol("stability", good={"seeds": "high", "words": "high"}, needs="repeats")
 def measure(
     case: Case, *, score: str | None = None, repeats: int = 2, share: float = 0.1
 ) -> dict[str, float]:
-    """Means over `repeats` other seeds, and over as many texts with `share` of the words left out."""
+    """Stability: does the method say the same again?
+
+    "seeds" is the mean Spearman correlation of the scores with those of other seeds; "words" that with the
+    scores of the same text with a tenth of its words left out, order kept and no word changed, over the
+    tokens in both.
+
+    Means over `repeats` other seeds, and over as many texts with `share` of the words left out.
+    """
     again = [case.seed + 1 + i for i in range(repeats)]
     seeds = [seed_likeness(case.explanation, case.explain, seed, score=score) for seed in again]
     words = [
