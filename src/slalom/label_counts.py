@@ -34,7 +34,7 @@ class LabelCounts:
 
     def fits(self, model: Model) -> bool:
         """Whether these counts can be about the tokens and labels of this model."""
-        return self.labels == model.labels and self.by_id == _has_ids(model)
+        return self.labels == model.labels and self.by_id == model.by_id
 
     def weights(self, tokens: Tokens, label: int, smoothing: float = SMOOTHING) -> FloatArray:
         """(d,) log((c⁺ + smoothing) / (c⁻ + smoothing)) of every token type, c⁻ from all other labels.
@@ -58,7 +58,6 @@ class LabelCounts:
 
 def label_counts(model: Model, documents: Iterable[Document]) -> LabelCounts:
     """Count the model's tokens and whole words in labelled documents; those without a label are left out."""
-    by_id = _has_ids(model)
     tokens: dict[int, Counter[Hashable]] = {}
     words: dict[int, Counter[Hashable]] = {}
     texts: Counter[int] = Counter()
@@ -66,8 +65,8 @@ def label_counts(model: Model, documents: Iterable[Document]) -> LabelCounts:
         if document.label is None:
             continue
         found = _tokenized(model, document)
-        tokens.setdefault(document.label, Counter()).update(_keys(found, by_id))
-        words.setdefault(document.label, Counter()).update(_keys(found.joined(), by_id))
+        tokens.setdefault(document.label, Counter()).update(_keys(found, model.by_id))
+        words.setdefault(document.label, Counter()).update(_keys(found.joined(), model.by_id))
         texts[document.label] += 1
     if len(texts) < 2:
         told = "".join(f"{number} of {model.labels[label]!r} alone" for label, number in texts.items())
@@ -81,7 +80,7 @@ def label_counts(model: Model, documents: Iterable[Document]) -> LabelCounts:
         tuple(tokens.get(i, Counter()) for i in every),
         tuple(words.get(i, Counter()) for i in every),
         tuple(texts[i] for i in every),
-        by_id,
+        model.by_id,
     )
 
 
@@ -100,10 +99,6 @@ def _tokenized(model: Model, document: Document) -> Tokens:
             f"the model's labels are 0 to {len(model.labels) - 1}: {', '.join(model.labels)}"
         )
     return tokens
-
-
-def _has_ids(model: Model) -> bool:
-    return getattr(model, "tokenizer", None) is not None
 
 
 def _are_words(tokens: Tokens) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -80,8 +79,7 @@ class Request:
 
 def explain_one(model: Model, text: Text, request: Request) -> Explanation:
     """One text, one explanation: whole or in windows, in one go or coarse to fine."""
-    clock = getattr(model, "clock", time.perf_counter)
-    start = clock()
+    start = model.clock()
     check_text(text, request.side)
     tokens = _tokens(model, text, request)
     model, target = two_labels(model, request.target)
@@ -94,12 +92,12 @@ def explain_one(model: Model, text: Text, request: Request) -> Explanation:
     )
     explanation = combined(tokens, windows, weights(parts))
     # The classes share their queries, so each of them cost what all of them cost together.
-    seconds = clock() - start
+    seconds = model.clock() - start
     chosen, *rest = [
         _completed(one, model, request, seconds) for one in (explanation, *explanation.classes.values())
     ]
     said = (_unknown_note(tokens), _cut_note(tokens, isinstance(text, tuple)), long_note(chosen))
-    own = getattr(model, "notes", lambda _: ())(tokens)
+    own = model.notes(tokens)
     notes = (*chosen.notes, *(note for note in said if note is not None), *own)
     return replace(chosen, notes=notes, classes={other.target: other for other in rest})
 
@@ -201,9 +199,9 @@ def _completed(explanation: Explanation, model: Model, request: Request, seconds
     }
     if request.refine:
         settings["refined"] = name_of(request.units) if whole_units(request.units) else "sentences"
-    report, facts = (getattr(model, name, None) for name in ("engine_report", "facts"))
-    settings |= {"engine": report} if report is not None else {}
-    settings |= facts or {}
+    facts = model.facts
+    settings |= {"engine": dict(facts.engine_report)} if facts.engine_report is not None else {}
+    settings |= facts.settings
     return replace(explanation, cost=replace(explanation.cost, seconds=seconds), settings=settings)
 
 

@@ -12,9 +12,11 @@ from scipy.special import expit, logit, softmax
 import zoo
 from rounding import same_answers
 from slalom.errors import InputError, ModelError
-from slalom.models import Model, open_model
+from slalom.models import open_model
 from slalom.models.ask import Ask
 from slalom.models.outputs import CLIP
+from slalom.models.protocol import Model
+from slalom.models.proxy import declared
 from slalom.models.target import probabilities
 from slalom.perturb import from_keep, from_rows, whole
 
@@ -44,7 +46,7 @@ def test_one_number_is_a_log_odds():
     answers = asked(model, [0, 1, 2, 3, 4], [0], [4], [3, 4], [])
     np.testing.assert_array_equal(answers, [[0, -1], [0, 2], [0, -2], [0, -3], [0, 0]])
     assert (model.labels, model.activation, model.name) == (("0", "1"), "softmax", "log_odds")
-    assert isinstance(model, Model)
+    assert declared(model) is model
 
 
 @pytest.mark.parametrize(

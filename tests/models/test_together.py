@@ -17,6 +17,7 @@ from slalom import Explainer
 from slalom.errors import ModelError
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model
+from slalom.models.proxy import Proxy
 from slalom.models.shared_batches import together
 from slalom.perturb import Perturbations, from_rows, whole
 from slalom.theory.planted import plant
@@ -25,14 +26,14 @@ from slalom.tokens import FloatArray, Tokens
 TEXTS = [zoo.TEXT, *zoo.SENTENCES[:3]]
 
 
-class Counted:
+class Counted(Proxy):
     """A real model that keeps account of how it was asked."""
 
-    def __init__(self, model: Any):
-        self.model, self.calls, self.alone = model, [], 0
+    shares_batches = True  # pyright: ignore[reportAssignmentType]
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.model, name)
+    def __init__(self, model: Any):
+        super().__init__(model)
+        self.model, self.calls, self.alone = model, [], 0
 
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         self.alone += 1

@@ -149,16 +149,14 @@ def tell_cost(
     said behind.
     """
     from slalom.errors import InputError
-    from slalom.models.endpoint import Endpoint
     from slalom.models.endpoint.rehearsal import Rehearsal
 
-    endpoint = getattr(explainer.model, "endpoint", None)
-    if not isinstance(endpoint, Endpoint) or (quiet and not only):
+    remote = explainer.model.remote
+    if remote is None or (quiet and not only):
         if only:
             raise InputError("--estimate is for models behind an endpoint: --endpoint URL")
         return False
-    model: Any = explainer.model
-    rehearsed = Rehearsal(model)
+    endpoint, rehearsed = remote.endpoint, Rehearsal(explainer.model)
     some = list(texts)[:_REHEARSED]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -166,7 +164,7 @@ def tell_cost(
             for call in calls:
                 _rehearse(type(explainer)(rehearsed), text, call)
     share = len(texts) / max(1, len(some))
-    requests, known, characters = model.requests(rehearsed.texts)
+    requests, known, characters = remote.requests(rehearsed.texts)
     limit = f"; at most {endpoint.max_requests:,} may be sent" if endpoint.max_requests else ""
     say(
         f"this asks {endpoint.model} at {endpoint.url} at most about {share * requests:,.0f} times, with "

@@ -139,7 +139,7 @@ def _plan(
     """What is done with every document; refuses what no document could bring about."""
     model, labelled = explainer.model, corpus is not None
     if methods is None:
-        methods = specs.every_method(inside=hasattr(model, "module"), labelled=labelled)
+        methods = specs.every_method(inside=model.torch is not None, labelled=labelled)
     if protocols is None:
         rationales = any(document.maps for document in documents)
         protocols = specs.every_protocol(rationales=rationales, labelled=labelled)

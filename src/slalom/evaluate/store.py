@@ -185,13 +185,13 @@ def settings(model: Model, plan: Plan, source: str, corpus: Sequence[Document] |
 
 def _engine(model: Model) -> dict[str, str]:
     """The engine that was asked for; those of the module's own precision differ by its rounding alone."""
-    name = getattr(model, "engine", None)
-    return {} if name in (None, "eager") else {"engine": name}
+    name = model.facts.engine
+    return {} if name is None or name == "eager" else {"engine": name}
 
 
 def _facts(model: Model) -> dict[str, Any]:
     """What a language model is asked, and where; how its answers are read is found out later."""
-    facts = dict(getattr(model, "facts", None) or {})
+    facts: dict[str, Any] = dict(model.facts.settings)
     if "endpoint" in facts:
         facts["endpoint"] = {key: value for key, value in facts["endpoint"].items() if key != "scoring"}
     return facts
@@ -228,13 +228,12 @@ def _digest(parts: Any) -> str:
 
 def _weights(model: Model) -> str | None:
     """A digest of a torch model's weights; None for a model that can only be asked."""
-    module = getattr(model, "module", None)
-    if module is None:
+    if model.torch is None:
         return None
     import torch
 
     digest = hashlib.blake2b(digest_size=12)
-    for name, tensor in module.state_dict().items():
+    for name, tensor in model.torch.module.state_dict().items():
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return digest.hexdigest()

@@ -13,7 +13,8 @@ from slalom.errors import InputError, ModelError
 from slalom.models.endpoint import Endpoint, open_endpoint
 from slalom.models.outputs import Output
 from slalom.models.prompt import Prompt, check_answers, check_prompt
-from slalom.models.protocol import Model, Text
+from slalom.models.protocol import Basic, Model, Text
+from slalom.models.proxy import declared
 from slalom.models.torch.engines import EngineName, check_engine
 
 __all__ = ["Model", "Output", "Text", "open_model"]
@@ -77,7 +78,7 @@ def open_model(
         return _from_files(model, tokenizer, device, options, asking)
     if device is not None:
         raise InputError("device is for models that are loaded here; move the model itself before giving it")
-    if isinstance(model, Model):
+    if isinstance(model, Basic):
         return _as_it_is(model, tokenizer, options)
     if _is_module(model):
         return _from_module(model, tokenizer, options, asking)
@@ -166,11 +167,11 @@ def _only(given: dict[str, Any], *allowed: str) -> None:
         raise InputError(f"{', '.join(stray)} cannot be chosen for a model behind an endpoint; leave it out")
 
 
-def _as_it_is(model: Model, tokenizer: Any, options: dict[str, Any]) -> Model:
+def _as_it_is(model: Basic, tokenizer: Any, options: dict[str, Any]) -> Model:
     given = [name for name, value in {"tokenizer": tokenizer, **options}.items() if value is not None]
     if given:
         raise InputError(f"this model is open already; {', '.join(given)} cannot be changed any more")
-    return model
+    return declared(model)
 
 
 def _tokenizer(given: Any) -> Any:

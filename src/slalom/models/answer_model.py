@@ -15,8 +15,8 @@ from slalom.errors import InputError
 from slalom.models.prompt import Prompt
 from slalom.models.prompted import answer_reader
 from slalom.models.prompting import Prompting
-from slalom.models.protocol import Activation, Text
-from slalom.models.text.texts import Explain
+from slalom.models.protocol import Activation, Explain, Facts, Question, Text, Tokenizer
+from slalom.models.proxy import BlackBox
 from slalom.models.torch.forward import evaluating
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
@@ -25,7 +25,7 @@ _LEAST = 1e-7
 """The smallest probability, in single precision, that the model says anything but the answer."""
 
 
-class AnswerModel:
+class AnswerModel(BlackBox):
     """Whether a causal model gives *this* answer to a prompt, as a `Model` that can be explained.
 
         model = AnswerModel(causal, tokenizer, "{text}\\n\\nQuestion: Who?\\nAnswer:", "Ada Lovelace")
@@ -54,7 +54,7 @@ class AnswerModel:
         part: tuple[int, int] | None = None,
         **access: Any,
     ):
-        self.tokenizer, self.answer = tokenizer, answer
+        self.answer = answer
         self._prompting = Prompting(tokenizer, prompt, chat)
         ids = self._prompting.answer_ids(answer)
         low, high = part or (0, len(ids))
@@ -77,8 +77,24 @@ class AnswerModel:
         return self._reader.name
 
     @property
-    def engine_report(self) -> dict[str, Any] | None:
-        return self._reader.engine_report
+    def by_id(self) -> bool:
+        return True
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._prompting.tokenizer
+
+    @property
+    def facts(self) -> Facts:
+        return self._reader.facts
+
+    @property
+    def shares_batches(self) -> bool:
+        return True
+
+    @property
+    def batch_tokens(self) -> int:
+        return self._reader.batch_tokens
 
     @property
     def differentiable(self) -> str | None:
@@ -108,7 +124,7 @@ class AnswerModel:
         """(N, 2): 0, and the log-odds of the answer (of its part) as a whole."""
         return self.logits_of_many([(tokens, perturbations)])[0]
 
-    def logits_of_many(self, questions: Sequence[tuple[Tokens, Perturbations]]) -> list[FloatArray]:
+    def logits_of_many(self, questions: Sequence[Question]) -> list[FloatArray]:
         """The same of queries about several texts, which share batches."""
         return [self.log_odds(found) for found in self._reader.logits_of_many(questions)]
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from slalom.errors import ModelError
 from slalom.explanation import Cost
-from slalom.models.protocol import BLACK_BOX, Model
+from slalom.models.protocol import Basic, Model
+from slalom.models.proxy import declared
 from slalom.perturb import Perturbations, whole
 from slalom.tokens import FloatArray, Tokens
 
@@ -32,11 +31,10 @@ class Ask:
     The same set of queries asked again (for another class, say) is answered from memory.
     """
 
-    def __init__(self, model: Model, tokens: Tokens, progress: Callable[[int], None] | None = None):
-        self.model = model
+    def __init__(self, model: Basic, tokens: Tokens, progress: Callable[[int], None] | None = None):
+        self.model: Model = declared(model)
         self.tokens = tokens
-        self.clock: Callable[[], float] = getattr(model, "clock", time.perf_counter)
-        """Seconds; of a model that serves several texts at once, without those spent on the others."""
+        self.clock = self.model.clock
         self._sizes = np.fromiter(map(len, tokens.pieces), np.int64, len(tokens))
         self._progress = progress
         self._cost = Cost()
@@ -57,7 +55,7 @@ class Ask:
     @property
     def differentiable(self) -> str | None:
         """Why `gradients` cannot be had of this model, in a sentence; None if they can."""
-        return getattr(self.model, "differentiable", BLACK_BOX)
+        return self.model.differentiable
 
     def gradients(self, perturbations: Perturbations, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(N, K) logits, and the derivative of logits @ weights by log λ of each entry of the positions.
@@ -92,8 +90,7 @@ class Ask:
         if weights.shape != (len(self.model.labels),):
             raise ModelError(f"weights of shape {weights.shape} for {len(self.model.labels)} logits")
         start = self.clock()
-        model: Any = self.model
-        answers, slopes = model.gradients(self.tokens, perturbations, weights)
+        answers, slopes = self.model.gradients(self.tokens, perturbations, weights)
         seconds = self.clock() - start
         self._check_answers(answers, perturbations)
         if not np.isfinite(slopes).all():

@@ -9,10 +9,10 @@ import numpy as np
 
 from slalom.errors import ModelError
 from slalom.models.outputs import Output, Reading, reading, to_array
-from slalom.models.protocol import Activation, Text
+from slalom.models.protocol import Activation, Explain, Text, Tokenizer
+from slalom.models.proxy import BlackBox
 from slalom.models.text.encode import encode, tokenizer_limit
 from slalom.models.text.template import assemble
-from slalom.models.text.texts import Explain
 from slalom.models.text.words import words, write
 from slalom.models.torch.batches import BATCH_TOKENS, Pace, answer
 from slalom.perturb import Perturbations, from_rows
@@ -22,7 +22,7 @@ BATCH_TEXTS = 64
 """A function is called with at most so many texts at a time."""
 
 
-class FunctionModel:
+class FunctionModel(BlackBox):
     """A function behind the `Model` protocol.
 
     Without a tokenizer it takes a list of texts (of pairs of texts, where pairs are explained) and is
@@ -36,13 +36,13 @@ class FunctionModel:
     def __init__(
         self,
         function: Callable[[list[Any]], Any],
-        tokenizer: Any = None,
+        tokenizer: Tokenizer | None = None,
         *,
         output: Output | None = None,
         labels: Sequence[str] | None = None,
         batch_tokens: int | None = None,
     ):
-        self.tokenizer = tokenizer
+        self._tokenizer = tokenizer
         self._function = function
         self._output: Output | None = output
         self._given_labels = tuple(labels) if labels is not None else None
@@ -54,6 +54,14 @@ class FunctionModel:
         return getattr(self._function, "__name__", type(self._function).__name__)
 
     @property
+    def by_id(self) -> bool:
+        return self._tokenizer is not None
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        return self._tokenizer
+
+    @property
     def labels(self) -> tuple[str, ...]:
         return self._reading.labels if self._reading else self._given_labels or ()
 
@@ -63,10 +71,10 @@ class FunctionModel:
 
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The words of a text, or the tokenizer's tokens."""
-        if self.tokenizer is None:
+        if self._tokenizer is None:
             tokens = words(text, explain)
         else:
-            tokens = encode(self.tokenizer, text, explain, tokenizer_limit(self.tokenizer))
+            tokens = encode(self._tokenizer, text, explain, tokenizer_limit(self._tokenizer))
         if self._reading is None:
             n = len(tokens)
             halves = [range(n), range((n + 1) // 2), range(n // 2, n)]
@@ -77,7 +85,7 @@ class FunctionModel:
         """(N, K) logits in the order of the queries."""
         if len(perturbations) == 0:
             return np.zeros((0, len(self.labels)))
-        over_texts = self.tokenizer is None
+        over_texts = self._tokenizer is None
         answers = (self._ask_texts if over_texts else self._ask_ids)(tokens, perturbations)
         if self._reading is None:
             self._reading = reading(answers, self._output, self._given_labels)

@@ -19,9 +19,10 @@ from slalom.errors import InputError
 from slalom.models.answers import AnswerHead
 from slalom.models.prompt import Prompt, check_answers
 from slalom.models.prompting import Prompting
-from slalom.models.protocol import Activation, Text
+from slalom.models.protocol import Activation, Explain, Facts, Question, Text, Tokenizer
+from slalom.models.proxy import BlackBox
 from slalom.models.text.encode import tokens_of
-from slalom.models.text.texts import Explain, check_text
+from slalom.models.text.texts import check_text
 from slalom.models.torch.module import ModuleModel
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, IntArray, Tokens
@@ -56,7 +57,7 @@ def prompted(
         model = WholeAnswers(module, prompting, ids, **access)
     else:
         model = PromptedModel(module, prompting, np.array([first], np.int64), tuple(ids), **access)
-    model.facts = {"prompt": prompt, "answers": answers}
+    model.settings = {"prompt": prompt, "answers": answers}
     return model
 
 
@@ -65,9 +66,6 @@ class PromptedModel(ModuleModel):
 
     `tokens` (m, k) are what is read at the last m places; `said` are the ids that stand behind the prompt.
     """
-
-    facts: dict[str, Any] | None = None
-    """What a report should say of the prompt."""
 
     def __init__(
         self,
@@ -92,7 +90,7 @@ class PromptedModel(ModuleModel):
     def like(self, module: nn.Module) -> PromptedModel:
         access = {key: self._options[key] for key in ("batch_tokens", "name", "engine", "engine_tolerance")}
         other = PromptedModel(module, self._prompting, self._tokens, self.labels, self._said, **access)
-        other.facts = self.facts
+        other.settings = self.settings
         return other
 
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
@@ -121,10 +119,8 @@ def _prompted_tokens(
     return tokens_of(prompting.tokenizer, prompting.encode(given), (given,), (0,), most, [len(given)])
 
 
-class WholeAnswers:
+class WholeAnswers(BlackBox):
     """A prompted model whose labels are read by their whole answers: log P(answer | prompt) of each."""
-
-    facts: dict[str, Any] | None = None
 
     def __init__(
         self, module: nn.Module, prompting: Prompting, answers: Mapping[str, list[int]], **access: Any
@@ -132,7 +128,8 @@ class WholeAnswers:
         self._readers = [answer_reader(module, prompting, ids, **access) for ids in answers.values()]
         self._longest = max(map(len, answers.values()))
         self._prompting = prompting
-        self.tokenizer = prompting.tokenizer
+        self.settings: Mapping[str, object] = {}
+        """What a report says of the prompt."""
         self.labels = tuple(answers)
         self.activation: Activation = "softmax"
 
@@ -141,8 +138,24 @@ class WholeAnswers:
         return self._readers[0].name
 
     @property
-    def engine_report(self) -> dict[str, Any] | None:
-        return self._readers[0].engine_report
+    def by_id(self) -> bool:
+        return True
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self._prompting.tokenizer
+
+    @property
+    def facts(self) -> Facts:
+        return replace(self._readers[0].facts, settings=self.settings)
+
+    @property
+    def shares_batches(self) -> bool:
+        return True
+
+    @property
+    def batch_tokens(self) -> int:
+        return self._readers[0].batch_tokens
 
     @property
     def differentiable(self) -> str | None:
@@ -160,7 +173,7 @@ class WholeAnswers:
         """(N, K) log-probabilities of the answers."""
         return self.logits_of_many([(tokens, perturbations)])[0]
 
-    def logits_of_many(self, questions: Sequence[tuple[Tokens, Perturbations]]) -> list[FloatArray]:
+    def logits_of_many(self, questions: Sequence[Question]) -> list[FloatArray]:
         """The log-probabilities of queries about several texts, which share batches."""
         by_answer = [
             reader.logits_of_many([(reader.framed(tokens), queries) for tokens, queries in questions])

@@ -11,24 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 
-from slalom.models.protocol import Model
-from slalom.models.proxy import Around
+from slalom.models.protocol import Basic, Model, Question
+from slalom.models.proxy import Proxy, declared
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
 
 T = TypeVar("T")
-Question = tuple[Tokens, Perturbations]
-
-
-@runtime_checkable
-class Sharing(Protocol):
-    """A model that can be asked about several texts in the same batches."""
-
-    def logits_of_many(self, questions: Sequence[Question]) -> list[FloatArray]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +35,11 @@ class _Abandoned(BaseException):
 
 
 @dataclass(eq=False)
-class _Job:
+class _Job(Generic[T]):
     go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     question: Question | None = None
     answer: _Answer | BaseException | None = None
-    result: Any = None
+    result: T | None = None
     error: BaseException | None = None
     lost: float = 0.0
     """Seconds that passed while others were served; a job's own clock leaves them out."""
@@ -62,15 +54,12 @@ class _Turn:
     """Nobody answers any more."""
 
 
-class _Shared(Around):
+class _Shared(Proxy):
     """The model as one job sees it."""
 
-    def __init__(self, model: Model, job: _Job, turn: _Turn):
+    def __init__(self, model: Model, job: _Job[T], turn: _Turn):
         super().__init__(model)
         self._job, self._turn = job, turn
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
 
     def clock(self) -> float:
         """Seconds, without those in which other jobs were served."""
@@ -91,11 +80,12 @@ class _Shared(Around):
         return answer.logits
 
 
-def together(model: Model, jobs: Sequence[Callable[[Model], T]]) -> list[T]:
+def together(model: Basic, jobs: Sequence[Callable[[Model], T]]) -> list[T]:
     """What each job returns, given the model. The first job that fails ends them all with its error."""
-    if not isinstance(model, Sharing) or len(jobs) < 2:
+    model = declared(model)
+    if not model.shares_batches or len(jobs) < 2:
         return [job(model) for job in jobs]
-    turn, states = _Turn(), [_Job() for _ in jobs]
+    turn, states = _Turn(), [_Job[T]() for _ in jobs]
     threads: list[threading.Thread] = []
     try:
         for job, state in zip(jobs, states, strict=True):
@@ -109,10 +99,10 @@ def together(model: Model, jobs: Sequence[Callable[[Model], T]]) -> list[T]:
                 _resume(state, turn)
     finally:
         _close(states, threads, turn)
-    return [state.result for state in states]
+    return [cast(T, state.result) for state in states]
 
 
-def _run(job: Callable[[Model], T], model: Any, state: _Job, turn: _Turn) -> None:
+def _run(job: Callable[[Model], T], model: Model, state: _Job[T], turn: _Turn) -> None:
     state.go.acquire()
     try:
         state.result = None if turn.closed else job(model)
@@ -121,7 +111,7 @@ def _run(job: Callable[[Model], T], model: Any, state: _Job, turn: _Turn) -> Non
     turn.back.release()
 
 
-def _resume(state: _Job, turn: _Turn) -> None:
+def _resume(state: _Job[T], turn: _Turn) -> None:
     """Lets a job run until it asks or ends."""
     state.go.release()
     turn.back.acquire()
@@ -129,7 +119,7 @@ def _resume(state: _Job, turn: _Turn) -> None:
         raise state.error
 
 
-def _answers(model: Any, waiting: list[_Job]) -> list[_Answer | BaseException]:
+def _answers(model: Model, waiting: list[_Job[T]]) -> list[_Answer | BaseException]:
     """One answer for each waiting job, from shared batches; where these fail, each asks alone."""
     questions = [state.question for state in waiting if state.question is not None]
     start = time.perf_counter()
@@ -151,7 +141,7 @@ def _alone(model: Model, question: Question) -> _Answer | BaseException:
         return error
 
 
-def _close(states: list[_Job], threads: list[threading.Thread], turn: _Turn) -> None:
+def _close(states: list[_Job[T]], threads: list[threading.Thread], turn: _Turn) -> None:
     """Ends the jobs that still wait, and one that was interrupted in the middle at its next question."""
     turn.closed = True
     for state in states:

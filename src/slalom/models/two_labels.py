@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slalom.checks import shown
 from slalom.errors import InputError
-from slalom.models.protocol import Activation, Model
-from slalom.models.proxy import Around
-from slalom.models.shared_batches import Sharing
+from slalom.models.protocol import Activation, Basic, Model, Question, Tokenizer, TorchAccess
+from slalom.models.proxy import Proxy
 from slalom.models.target import label_index
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
 
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
 Pair = tuple[str | int, str | int]
 
 
-class TwoLabels(Around):
+class TwoLabels(Proxy):
     """A model that knows two labels only. Its log-odds are the difference of their logits in the model.
 
     Of classes that exclude each other, these are the log-odds between the two; of independent labels, the
     difference of the labels' log-odds.
     """
 
-    activation: Activation = "softmax"  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
-
-    def __init__(self, model: Model, rather: int, than: int):
+    def __init__(self, model: Basic, rather: int, than: int):
         super().__init__(model)
         self.columns = [than, rather]
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_model":
-            raise AttributeError(name)
-        return getattr(self._model, name)
-
     @property
-    def inner(self) -> Model:
-        """The model with all its labels."""
-        return self._model
+    def activation(self) -> Activation:
+        return "softmax"
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -49,10 +44,17 @@ class TwoLabels(Around):
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         return self._model.logits(tokens, perturbations)[:, self.columns]
 
-    def logits_of_many(self, questions: Sequence[tuple[Tokens, Perturbations]]) -> list[FloatArray]:
-        if not isinstance(self._model, Sharing):
-            return [self.logits(*question) for question in questions]
-        return [found[:, self.columns] for found in self._model.logits_of_many(questions)]
+    @property
+    def shares_batches(self) -> bool:
+        return self._model.shares_batches
+
+    def logits_of_many(self, questions: Sequence[Question]) -> list[FloatArray]:
+        return [logits[:, self.columns] for logits in self._model.logits_of_many(questions)]
+
+    @property
+    def torch(self) -> TorchAccess | None:
+        access = self._model.torch
+        return None if access is None else _TwoColumns(access, *self.columns)
 
     def gradients(
         self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
@@ -69,6 +71,40 @@ class TwoLabels(Around):
             "probabilities are of these two alone."
         )
         return (own, *super().notes(tokens))
+
+
+@dataclass(frozen=True)
+class _TwoColumns:
+    """A torch module of which two labels are read."""
+
+    access: TorchAccess
+    than: int
+    rather: int
+
+    @property
+    def module(self) -> nn.Module:
+        return self.access.module
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.access.tokenizer
+
+    @property
+    def with_types(self) -> bool:
+        return self.access.with_types
+
+    @property
+    def batch_tokens(self) -> int:
+        return self.access.batch_tokens
+
+    def tensor_logits(self, answers: Tensor) -> Tensor:
+        return self.access.tensor_logits(answers)[:, [self.than, self.rather]]
+
+    def like(self, module: nn.Module) -> Model:
+        return TwoLabels(self.access.like(module), self.rather, self.than)
+
+    def alone(self) -> Model:
+        return TwoLabels(self.access.alone(), self.rather, self.than)
 
 
 def two_labels(model: Model, target: Any) -> tuple[Model, Any]:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from slalom.errors import InputError, SlalomWarning
-from slalom.models.protocol import Activation, Model, Text
-from slalom.models.text.texts import Explain
+from slalom.models.protocol import Activation, Explain, Model, Text
+from slalom.models.proxy import BlackBox
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
 from slalom.units import Units, boundaries, whole_units
@@ -31,7 +31,7 @@ class WindowFrame:
 
 
 @dataclass(frozen=True, eq=False)
-class Windowed:
+class Windowed(BlackBox):
     """A model that reads a long text in windows, which end where units end.
 
     Its logits are the mean of the windows' logits, weighted by their tokens; windows of which nothing is left

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from slalom.models.protocol import Model, Text
-from slalom.models.proxy import Around
+from slalom.models.proxy import Proxy
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, IntArray, Tokens
 
@@ -62,7 +61,7 @@ class Watch:
         self.check()
 
 
-class Watched(Around):
+class Watched(Proxy):
     """A model that looks at the watch between batches, so that a long set of queries can be stopped too."""
 
     def __init__(self, model: Model, watch: Watch, lock: threading.Lock):
@@ -70,10 +69,6 @@ class Watched(Around):
         self._watch = watch
         self._lock = lock
         self._asked = 0
-
-    @property
-    def tokenizer(self) -> Any:
-        return getattr(self._model, "tokenizer", None)
 
     def tokenize(self, text: Text, explain: Literal["both", "first", "second"] = "both") -> Tokens:
         with self._lock:
@@ -97,7 +92,7 @@ class Watched(Around):
 
     def _watched(self, tokens: Tokens, perturbations: Perturbations) -> Iterator[IntArray]:
         """The queries in chunks; the watch is looked at before and after each."""
-        for rows in _chunks(tokens, perturbations, max(CHUNK, 2 * getattr(self._model, "batch_tokens", 0))):
+        for rows in _chunks(tokens, perturbations, max(CHUNK, 2 * self.batch_tokens)):
             self._watch.report(self._asked)
             yield np.sort(rows)
             self._asked += len(rows)
@@ -122,17 +117,3 @@ def _chunks(tokens: Tokens, queries: Perturbations, size: int) -> Iterator[IntAr
             room -= lengths[part].sum()
     if waiting:
         yield np.concatenate(waiting)
-
-
-def alone(model: Any) -> Any:
-    """The same torch model for one piece of work: it shares the weights and has hooks of its own.
-
-    Methods that look inside a model hook into its layers, where another thread would run into them.
-    """
-    module = getattr(model, "module", None)
-    if module is None:
-        return model
-    tensors = (*module.parameters(), *module.buffers())
-    mine = copy.copy(model)
-    mine.module = copy.deepcopy(module, {id(tensor): tensor for tensor in tensors})
-    return mine

@@ -14,11 +14,11 @@ from slalom.explainers import together
 from slalom.explanation import Explanation
 from slalom.files import from_json, to_json
 from slalom.models.ask import Ask
-from slalom.models.protocol import Text
+from slalom.models.protocol import Model, Text
 from slalom.models.target import Target, probabilities
 from slalom.perturb import Perturbations, from_rows, whole
 from slalom.units import grouped
-from slalom.web.cancellation import Watch, Watched, alone
+from slalom.web.cancellation import Watch, Watched
 from slalom.web.registry import Place
 from slalom.web.schemas import CompareRequest, ExplainRequest, PredictRequest, check_options, served_methods
 
@@ -56,7 +56,7 @@ def explain(place: Place, order: ExplainRequest, watch: Watch, most: int) -> Exp
     if count > most:
         raise TooLong(f"the text has {count:,} tokens; this server explains {most:,}")
     inside = served_methods()[order.method].needs != "logits"
-    return Explainer(alone(place.model) if inside else Watched(place.model, watch, place.lock))(
+    return Explainer(_alone(place.model) if inside else Watched(place.model, watch, place.lock))(
         _text(order),
         target=order.target,
         method=order.method,
@@ -69,6 +69,11 @@ def explain(place: Place, order: ExplainRequest, watch: Watch, most: int) -> Exp
         progress=watch.report,
         **_options(order),
     )
+
+
+def _alone(model: Model) -> Model:
+    """Methods that look inside a model hook into its layers, where another thread would run into them."""
+    return model if model.torch is None else model.torch.alone()
 
 
 def orders(order: CompareRequest, most: int) -> list[ExplainRequest]:

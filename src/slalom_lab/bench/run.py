@@ -10,12 +10,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slalom.errors import SlalomError
 from slalom.files import check_same, from_json, plain, read_text, to_json, versions, write_text
 from slalom_lab.bench.settings import PARTS, BenchSettings, known
 from slalom_lab.bench.setup import Bench
+
+if TYPE_CHECKING:
+    from torch import nn
 
 FILE = "bench.json"
 REPORT = "bench.md"
@@ -67,7 +70,7 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
         document["parts"] = {} if fresh else _earlier(folder / FILE, document)
     bench = Bench(settings, texts, say)
-    document["model"] = describe(bench.model)
+    document["model"] = describe(bench.model.name, bench.torch.module)
     for part in parts:
         document["parts"][part] = measure(bench, part)
         if folder is not None:
@@ -111,13 +114,13 @@ def machine() -> dict[str, Any]:
     }
 
 
-def describe(model: Any) -> dict[str, Any]:
+def describe(name: str, module: nn.Module) -> dict[str, Any]:
     """The size of a model."""
-    config = getattr(model.module, "config", None)
+    config = getattr(module, "config", None)
     return {
-        "name": model.name,
-        "kind": type(model.module).__name__,
-        "parameters": sum(p.numel() for p in model.module.parameters()),
+        "name": name,
+        "kind": type(module).__name__,
+        "parameters": sum(p.numel() for p in module.parameters()),
         "layers": getattr(config, "num_hidden_layers", None),
         "width": getattr(config, "hidden_size", None),
     }

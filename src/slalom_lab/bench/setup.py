@@ -14,8 +14,8 @@ from slalom.api import Explainer
 from slalom.errors import InputError, SlalomError, SlalomWarning
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
-from slalom.models.protocol import Model
-from slalom.models.proxy import Around
+from slalom.models.protocol import Model, TorchAccess
+from slalom.models.proxy import Proxy
 from slalom.models.target import choose_target
 from slalom.models.text.template import Sequences, assemble, joined
 from slalom.perturb import Perturbations
@@ -38,9 +38,10 @@ class Bench:
     def __init__(self, settings: BenchSettings, texts: Sequence[str], say: Say = lambda _: None):
         self.settings, self.say = settings, say
         self.explainer = Explainer(settings.model)
-        self.model: Any = self.explainer.model
-        if not hasattr(self.model, "module"):
+        self.model = self.explainer.model
+        if self.model.torch is None:
             raise InputError("a benchmark needs a torch model; give a directory or hub id")
+        self.torch: TorchAccess = self.model.torch
         self._texts = [text for text in texts if isinstance(text, str)][:_LOOK_AT]
         if not self._texts:
             raise InputError("there is no text to measure on")
@@ -82,7 +83,7 @@ class Bench:
         """The engine that answers where none is named; always among those that are measured."""
         tokens = self.model.tokenize(self._texts[0])
         Ask(self.model, tokens).whole()
-        return self.model.engine_report["name"]
+        return str((self.model.facts.engine_report or {})["name"])
 
     @property
     def engine_names(self) -> tuple[str, ...]:
@@ -118,7 +119,7 @@ class Bench:
         """What the peers are asked about a text: the label that the model predicts."""
         tokens = self.model.tokenize(text)
         target = choose_target(self.model, None, Ask(self.model, tokens).whole())
-        return Question(self.model.module, self.model.tokenizer, tokens, target, self.settings.seed)
+        return Question(self.torch.module, self.torch.tokenizer, tokens, target, self.settings.seed)
 
     def peer(self, name: str, question: Question, samples: int) -> FloatArray:
         """The scores of a peer; a SlalomError says why there are none."""
@@ -154,15 +155,12 @@ class Bench:
         return joined([assemble(tokens, queries) for tokens, queries in recorder.questions])
 
 
-class _Recorder(Around):
+class _Recorder(Proxy):
     """A model that notes what it is asked."""
 
     def __init__(self, model: Model):
         super().__init__(model)
         self.questions: list[tuple[Tokens, Perturbations]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
 
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         self.questions.append((tokens, perturbations))

@@ -81,8 +81,8 @@ def measure_masked(case: Case, *, score: str | None = None, step: int = STEP) ->
     the probability is owed to what is gone and not to broken text (faithfulness measurable models, Madsen et
     al. 2023). AOPC as in deletion, tokens masked one `step` after the other. Other models are left out.
     """
-    module = getattr(case.ask.model, "module", None)
-    if not getattr(getattr(module, "config", None), MARK, False):
+    access = case.ask.model.torch
+    if access is None or not getattr(getattr(access.module, "config", None), MARK, False):
         raise NotApplicable("the model was not trained on masked text (slalom train --masked)")
     _long_enough(case, step)
     return {"aopc": _aopc(case, masks(case.ask), score, step)}
@@ -190,7 +190,7 @@ def _aopc(case: Case, written_over: WrittenOver, score: str | None, step: int) -
 
 
 def _tokenizer(ask: Ask) -> Sized:
-    tokenizer = getattr(ask.model, "tokenizer", None)
+    tokenizer = ask.model.tokenizer
     if tokenizer is None or not isinstance(ask.tokens.frame, Frame):
         raise NotApplicable(NO_TOKENIZER)
     return tokenizer

@@ -11,7 +11,7 @@ import numpy as np
 from slalom.errors import ModelError
 from slalom.evaluate.protocol import Case, NotApplicable, likeness, protocol
 from slalom.explanation import Explanation
-from slalom.models.protocol import Model
+from slalom.models.protocol import Model, TorchAccess
 
 
 @protocol("sanity", good={"mean": "low", "head": "low", "all": "low"}, needs="weights")
@@ -47,7 +47,7 @@ def sanity(
     groups = layers(model)
     judged = _spread(len(groups), levels)
     before, result = np.abs(explanation.score(score)), {}
-    for number, (name, twin) in enumerate(_cascade(model, groups, seed)):
+    for number, (name, twin) in enumerate(_cascade(_access(model), groups, seed)):
         if number in judged:
             after = explain(model=twin, target=explanation.target).score(score)
             result[name] = abs(likeness(before, np.abs(after)))
@@ -59,9 +59,7 @@ def layers(model: Model) -> dict[str, list[str]]:
 
     A layer is an entry of the longest list of modules, or, beside that list, a part of the whole model.
     """
-    module = getattr(model, "module", None)
-    if module is None or not hasattr(module, "named_parameters"):
-        raise NotApplicable("the model is no torch module, so its weights cannot be drawn anew")
+    module = _access(model).module
     from torch import nn
 
     lists = {name: part for name, part in module.named_modules() if isinstance(part, nn.ModuleList)}
@@ -75,6 +73,12 @@ def layers(model: Model) -> dict[str, list[str]]:
     return dict(reversed(groups.items()))
 
 
+def _access(model: Model) -> TorchAccess:
+    if model.torch is None:
+        raise NotApplicable("the model is no torch module, so its weights cannot be drawn anew")
+    return model.torch
+
+
 def _group(name: str, stack: str | None) -> str:
     """The entry of the stack that a weight belongs to, or the part where it leaves the path to the stack."""
     path, trunk = name.split("."), [] if stack is None else stack.split(".")
@@ -82,12 +86,12 @@ def _group(name: str, stack: str | None) -> str:
     return ".".join(path[: same + 1])
 
 
-def _cascade(model: Any, groups: dict[str, list[str]], seed: int) -> Iterator[tuple[str, Model]]:
+def _cascade(model: TorchAccess, groups: dict[str, list[str]], seed: int) -> Iterator[tuple[str, Model]]:
     """The model with more and more layers randomised; one copy, changed in place between the steps."""
     import torch
 
-    twin = model.like(copy.deepcopy(model.module))
-    weights = dict(twin.module.named_parameters())
+    module = copy.deepcopy(model.module)
+    twin, weights = model.like(module), dict(module.named_parameters())
     draw = torch.Generator().manual_seed(seed)
     for layer, names in groups.items():
         with torch.no_grad():

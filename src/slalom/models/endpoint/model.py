@@ -16,8 +16,8 @@ from slalom.models.endpoint.door import Door
 from slalom.models.endpoint.scoring import Asked, First, Scored
 from slalom.models.endpoint.trial import Tried, tried
 from slalom.models.prompt import Prompt
-from slalom.models.protocol import Activation, Text
-from slalom.models.text.texts import Explain
+from slalom.models.protocol import Activation, Explain, Facts, Question, Remote, Text
+from slalom.models.proxy import BlackBox
 from slalom.models.text.words import words, write
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
@@ -27,15 +27,13 @@ _TEXTS = 256
 """Texts whose notes are remembered."""
 
 
-class EndpointModel:
+class EndpointModel(BlackBox):
     """Asks an endpoint about copies of a text; every answer is kept, and nothing is asked twice.
 
     The endpoint is tried on the first text that it is asked about, which decides how labels are read.
     """
 
     activation: Activation = "softmax"
-    tokenizer = None
-    differentiable = "it is behind an endpoint, which can only be asked"
 
     def __init__(self, endpoint: Endpoint, prompt: Prompt, answers: Mapping[str, str]):
         self.endpoint = endpoint
@@ -61,12 +59,24 @@ class EndpointModel:
         return self._door.client.spent
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> Facts:
         """What a report should say of the endpoint."""
-        way = self._tried.way if self._tried is not None else None
-        told: dict[str, Any] = {"url": self.endpoint.url, "api": self.endpoint.api}
-        told |= {"scoring": way.name} if way is not None else {}
-        return {"endpoint": told, "prompt": self._asked.prompt, "answers": dict(self._asked.answers)}
+        where = {"url": self.endpoint.url, "api": self.endpoint.api}
+        where |= {"scoring": self._tried.way.name} if self._tried is not None else {}
+        asked = {"prompt": self._asked.prompt, "answers": dict(self._asked.answers)}
+        return Facts(settings={"endpoint": where, **asked})
+
+    @property
+    def remote(self) -> Remote:
+        return self
+
+    @property
+    def differentiable(self) -> str:
+        return "it is behind an endpoint, which can only be asked"
+
+    @property
+    def shares_batches(self) -> bool:
+        return True
 
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The words of a text."""
@@ -78,7 +88,7 @@ class EndpointModel:
         """(N, K) log-probabilities of the labels' answers."""
         return self.logits_of_many([(tokens, perturbations)])[0]
 
-    def logits_of_many(self, questions: Sequence[tuple[Tokens, Perturbations]]) -> list[FloatArray]:
+    def logits_of_many(self, questions: Sequence[Question]) -> list[FloatArray]:
         """The same of queries about several texts, which share the requests that run at the same time."""
         texts = [_texts(tokens, queries) for tokens, queries in questions]
         every = list(dict.fromkeys(text for some in texts for text in some))

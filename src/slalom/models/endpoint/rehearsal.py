@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from slalom.models.proxy import Around
+from slalom.models.protocol import Basic
+from slalom.models.proxy import Proxy
 from slalom.models.text.words import write
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
 
 
-class Rehearsal(Around):
+class Rehearsal(Proxy):
     """The model with made-up answers: no method finds order in them, and each asks all that it ever would."""
 
-    def __init__(self, model: object):
-        super().__init__(model)  # type: ignore[arg-type]
+    def __init__(self, model: Basic):
+        super().__init__(model)
         self.texts: list[str] = []
         self._rng = np.random.default_rng(0)
 

@@ -6,19 +6,15 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 
 from slalom.errors import InputError
-from slalom.models.protocol import Text
+from slalom.models.protocol import Explain, Span, Text
 from slalom.tokens import IntArray
 
 _PART = 2**20
 """Characters that are checked at once, so that a long text need not be copied."""
-
-Explain = Literal["both", "first", "second"]
-Span = tuple[int, int]
 
 # One letter for the kind of each character: s space, c a character of a script without spaces, d digit,
 # w other letter, j joins words, n joins numbers, x extends what stands before it, p anything else.

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
-from torch import nn
+from torch import Tensor, nn
 
 from slalom.errors import ModelError
 from slalom.models.outputs import Output, Reading, config_labels, declared, reading
-from slalom.models.protocol import Activation, Text
+from slalom.models.protocol import Activation, Explain, Facts, Question, Text, Tokenizer, TorchAccess
+from slalom.models.proxy import BlackBox
 from slalom.models.text.encode import encode, tokenizer_limit
 from slalom.models.text.template import Sequences, assemble, joined, per_entry
-from slalom.models.text.texts import Explain
 from slalom.models.text.tokenizer_file import FileTokenizer
 from slalom.models.torch.batches import MOST_TOKENS, Pace, answer
 from slalom.models.torch.encoder_files import FileEncoder, FromFiles
 from slalom.models.torch.engines.default import Default
 from slalom.models.torch.engines.engine import Engine
-from slalom.models.torch.forward import Forward, evaluating, one_by_one, position_limit
+from slalom.models.torch.forward import Forward, evaluating, one_by_one, position_limit, tensor_logits
 from slalom.models.torch.prefix import SharedPrefix
 from slalom.models.torch.soft_removal import SoftRemoval
 from slalom.perturb import Perturbations, whole
@@ -34,7 +35,7 @@ _LOADING = threading.RLock()
 """Held while a module or tokenizer is loaded after all."""
 
 
-class ModuleModel:
+class ModuleModel(BlackBox):
     """A torch module and its tokenizer behind the `Model` protocol.
 
     The module keeps its device, dtype, weights, config and mode. Sequences of one length share a batch
@@ -64,6 +65,8 @@ class ModuleModel:
         self._pace = Pace(batch_tokens, _most_tokens(module))
         self.engine = engine
         """The engine that was asked for; None is the fastest that keeps the module's precision."""
+        self.settings: Mapping[str, object] = {}
+        """What a report says of the prompt of a language model."""
         self._options: dict[str, Any] = {
             "output": output,
             "labels": labels,
@@ -100,13 +103,37 @@ class ModuleModel:
         self._module = module
 
     @property
-    def tokenizer(self) -> Any:
+    def tokenizer(self) -> Tokenizer:
         """The tokenizer itself."""
         if isinstance(self._tokenizer, FileTokenizer):
             with _LOADING:
                 if isinstance(self._tokenizer, FileTokenizer):
                     self._tokenizer = self._tokenizer.load()
         return self._tokenizer
+
+    @property
+    def by_id(self) -> bool:
+        return True
+
+    @property
+    def torch(self) -> TorchAccess:
+        return self
+
+    @property
+    def facts(self) -> Facts:
+        return Facts(self.engine, self.engine_report, self.settings)
+
+    def tensor_logits(self, answers: Tensor) -> Tensor:
+        """(N, K) logits from the module's answers, with their gradients."""
+        return tensor_logits(answers, self._reading)
+
+    def alone(self) -> ModuleModel:
+        """The same model with hooks of its own, which other threads do not meet; it shares the weights."""
+        module = self.module
+        tensors = (*module.parameters(), *module.buffers())
+        mine = copy.copy(self)
+        mine.module = copy.deepcopy(module, {id(tensor): tensor for tensor in tensors})
+        return mine
 
     def like(self, module: nn.Module) -> ModuleModel:
         """The same access to another module of the same kind; nothing of this one's weights goes with it."""
@@ -161,7 +188,7 @@ class ModuleModel:
         """(N, K) logits in the order of the queries."""
         return self.logits_of_many([(tokens, perturbations)])[0]
 
-    def logits_of_many(self, questions: Sequence[tuple[Tokens, Perturbations]]) -> list[FloatArray]:
+    def logits_of_many(self, questions: Sequence[Question]) -> list[FloatArray]:
         """The logits of queries about several texts, which share batches."""
         sequences = joined([assemble(tokens, queries) for tokens, queries in questions])
         if len(sequences) == 0:
@@ -171,6 +198,10 @@ class ModuleModel:
             self._reading = reading(answers, self._output, self._given_labels)
         ends = np.cumsum([len(queries) for _, queries in questions])
         return np.split(self._reading.logits(answers), ends[:-1])
+
+    @property
+    def shares_batches(self) -> bool:
+        return True
 
     @property
     def differentiable(self) -> str | None:

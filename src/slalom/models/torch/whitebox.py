@@ -20,12 +20,10 @@ from torch import nn
 
 from slalom.errors import ModelError, SlalomError
 from slalom.models.ask import Ask
-from slalom.models.protocol import Model
+from slalom.models.protocol import Model, TorchAccess
 from slalom.models.target import Target
 from slalom.models.text.template import Frame, assemble
-from slalom.models.torch.forward import Forward, evaluating, logits_of, one_by_one, tensor_logits
-from slalom.models.torch.module import ModuleModel
-from slalom.models.two_labels import TwoLabels
+from slalom.models.torch.forward import Forward, evaluating, logits_of, one_by_one
 from slalom.perturb import whole
 from slalom.tokens import FloatArray, IntArray, Tokens
 
@@ -76,7 +74,7 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
 
     A forward and a backward pass of one sequence count as one query each.
     """
-    model = _module_model(ask.model, method, "the gradients")
+    model = _access(ask.model, method, "the gradients")
     n, owner, start = len(ask.tokens), owners(ask.tokens), time.perf_counter()
     sequence = assemble(ask.tokens, whole(n))
     ids, types = sequence.ids[None], sequence.types[None]
@@ -88,9 +86,7 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
             count = len(given)
             rows, kinds = np.repeat(ids, count, axis=0), np.repeat(types, count, axis=0)
             with _replaced(layer, rows, given):
-                logits = tensor_logits(logits_of(_passed(method, forward, rows, kinds), count), model.reading)
-            if isinstance(ask.model, TwoLabels):
-                logits = logits[:, ask.model.columns]
+                logits = model.tensor_logits(logits_of(_passed(method, forward, rows, kinds), count))
             ask.charge(count, count * n, 0.0)
             result: Any = target.score(logits)  # pyright: ignore[reportArgumentType]
             if result.requires_grad:  # entered when the backward pass begins
@@ -108,7 +104,7 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
 
 def attentions(ask: Ask, method: str) -> tuple[FloatArray, IntArray]:
     """(layers, heads, L, L) attention weights for the text as it is, and the owner of each place."""
-    model = _module_model(ask.model, method, "the attention weights")
+    model = _access(ask.model, method, "the attention weights")
     sequence = assemble(ask.tokens, whole(len(ask.tokens)))
     start = time.perf_counter()
     with evaluating(model.module), torch.no_grad(), _failures(method):
@@ -126,15 +122,14 @@ def attentions(ask: Ask, method: str) -> tuple[FloatArray, IntArray]:
     return np.stack([layer[0].double().cpu().numpy() for layer in layers]), owners(ask.tokens)
 
 
-def _module_model(model: Model, method: str, what: str) -> ModuleModel:
-    model = model.inner if isinstance(model, TwoLabels) else model
-    if not isinstance(model, ModuleModel):
-        kind = "a function over texts" if getattr(model, "tokenizer", None) is None else "a function over ids"
+def _access(model: Model, method: str, what: str) -> TorchAccess:
+    if model.torch is None:
+        kind = "a function over ids" if model.by_id else "a function over texts"
         raise ModelError(
             f"{method!r} needs {what} of a torch model; this model is {kind}, which can only be asked. "
             "Use a method that needs logits alone, or give the torch model itself"
         )
-    return model
+    return model.torch
 
 
 @contextmanager

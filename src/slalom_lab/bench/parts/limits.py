@@ -24,8 +24,8 @@ def measure(bench: Bench) -> dict[str, Any]:
     """Seconds of the queries of one document, with each engine at its best batch size, in turn."""
     text = bench.documents(bench.settings.tokens, 1)[0]
     sequences = bench.asked(text)
-    with evaluating(bench.model.module):
-        forward = Forward(bench.model.module, bench.model.with_types)
+    with evaluating(bench.torch.module):
+        forward = Forward(bench.torch.module, bench.torch.with_types)
         calls, refused, deviations = _calls(bench, forward, sequences)
         bench.say("limits: taking turns")
         rounds = max(5, bench.settings.repeats)
@@ -61,7 +61,7 @@ def _calls(
             calls[name] = best_size(lambda tokens: bare(forward, sequences, tokens))
             continue
         try:
-            engine = Engine(name, bench.model.tokenizer)
+            engine = Engine(name, bench.torch.tokenizer)
             raw = engine.over(forward)
             calls[name] = best_size(lambda tokens, raw=raw: through(raw, sequences, tokens))
             deviations[name] = engine.report.get("deviation", float("nan"))

@@ -26,9 +26,9 @@ def measure(bench: Bench) -> dict[str, Any]:
     for number, text in enumerate(texts, 1):
         bench.say(f"overhead: document {number} of {len(texts)}")
         sequences = bench.asked(text)
-        with evaluating(bench.model.module):
-            forward = Forward(bench.model.module, bench.model.with_types)
-            call = Default(bench.model.tokenizer).over(forward)
+        with evaluating(bench.torch.module):
+            forward = Forward(bench.torch.module, bench.torch.with_types)
+            call = Default(bench.torch.tokenizer).over(forward)
             if not size:  # the documents ask for the same number of sequences of the same length
                 size, _ = best_size(lambda tokens, c=call, s=sequences: through(c, s, tokens))
             passes = through(call, sequences, size)

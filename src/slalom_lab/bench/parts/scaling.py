@@ -64,7 +64,7 @@ def _random(bench: Bench, layers: int) -> Explainer:
     from transformers import BertConfig, BertForSequenceClassification
 
     config = BertConfig(
-        vocab_size=len(bench.model.tokenizer),
+        vocab_size=len(bench.torch.tokenizer),
         num_hidden_layers=layers,
         hidden_size=WIDTH,
         num_attention_heads=HEADS,
@@ -73,4 +73,4 @@ def _random(bench: Bench, layers: int) -> Explainer:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(bench.settings.seed)
         module = BertForSequenceClassification(config).eval()
-    return Explainer(module, bench.model.tokenizer)
+    return Explainer(module, bench.torch.tokenizer)
