@@ -1,41 +1,45 @@
 """Long reviews, coarse to fine: time and tokens by length, and deletion over sentences beside plain words.
 
-The text is made of whole reviews, so that it has any length; the bundled model reads it in windows. Deletion
-AOPC: 1 less the mean probability of the label while the highest sentences go, ten steps, the same for all.
-Plain words are asked with the budget that costs as many tokens as coarse to fine did.
+A text is made of whole reviews of one label, so that it has any length; the bundled model reads it in
+windows. Deletion AOPC: 1 less the mean probability of the label while the highest sentences go, ten steps,
+the same for all. Plain words read as many tokens as coarse to fine did: the budget of queries that does so is
+found on the first windows of the text. `sentences` asks about whole sentences alone, with as many tokens.
 
-    python benchmarks/long_texts.py --data imdb.parquet --lengths 2000,20000 --out long.json
-    python benchmarks/long_texts.py --report long.json > docs/results/long-texts.md
+    python benchmarks/long_texts.py run --data imdb.parquet --texts 2000:5,6000:2,20000:1 --out long.jsonl
+    python benchmarks/long_texts.py report long.jsonl > docs/results/long-texts.md
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 STEPS = 10
+TRIED = 2
+"""Windows on which a budget is tried."""
 
 
-def review(data: str, tokens: int) -> str:
-    """Reviews one after the other, until they have so many tokens."""
+def reviews(data: str, tokens: int, seed: int) -> str:
+    """Reviews of one label, one after the other, until they have so many tokens."""
     import pandas
 
     from slalom.models import open_model
     from slalom.models.windows import Windowed
 
     frame = pandas.read_parquet(data)
-    texts = [str(text).replace("<br />", " ") for text in frame.text.sample(400, random_state=0)]
-    count, chosen = 0, []
-    model = Windowed(open_model())
-    for text in texts:
+    frame = frame[frame.label == sorted(frame.label.unique())[seed % 2]]
+    model, count, chosen = Windowed(open_model()), 0, list[str]()
+    for text in frame.text.sample(frac=1.0, random_state=seed):
         if count >= tokens:
             break
-        chosen.append(text)
-        count += len(model.tokenize(text))
+        chosen.append(str(text).replace("<br />", " "))
+        count += len(model.tokenize(chosen[-1]))
     return "\n\n".join(chosen)
 
 
@@ -60,66 +64,130 @@ def aopc(explanation: Any, text: str) -> float:
     return 1.0 - float(target.probability(logits).mean())
 
 
-def run(data: str, lengths: list[int]) -> list[dict[str, Any]]:
+def run(arguments: argparse.Namespace) -> None:
     import slalom
 
     slalom.explain("warm up the model")
-    rows = []
-    for length in lengths:
-        text = review(data, length)
-        fine = slalom.explain(text, long="windows", refine=True)
-        rows.append(_row("coarse to fine", length, fine, text))
-        print(rows[-1], flush=True)
-        windows, label = len(fine.settings["windows"]), fine.target
-        trial = slalom.explain(text[:1500], budget=200, target=label).cost
-        budget = max(windows * 40, round(fine.cost.tokens / trial.tokens * trial.queries))
-        plain = slalom.explain(text, long="windows", budget=budget, target=label)
-        rows.append(_row("plain words", length, plain, text))
-        print(rows[-1], flush=True)
+    known = {(row["length"], row["seed"]) for row in _lines(arguments.out)}
+    for wanted in arguments.texts.split(","):
+        length, count = map(int, wanted.split(":"))
+        for seed in range(count):
+            if (length, seed) not in known:
+                rows = [{**row, "length": length, "seed": seed} for row in one(arguments.data, length, seed)]
+                with arguments.out.open("a") as out:
+                    out.write("".join(json.dumps(row) + "\n" for row in rows))
+                print(length, seed, file=sys.stderr, flush=True)
+
+
+def one(data: str, length: int, seed: int) -> list[dict[str, Any]]:
+    """One text by all three."""
+    import slalom
+
+    text = reviews(data, length, seed)
+    start = time.process_time()
+    fine = slalom.explain(text, long="windows", refine=True)
+    rows = [row("coarse to fine", fine, text, time.process_time() - start)]
+    windows = fine.settings["windows"]
+    head = text[: windows[min(TRIED, len(windows)) - 1]["end"]]
+    share = fine.cost.tokens / sum(window["tokens"] for window in windows)
+    for name, units in (("plain words", "words"), ("sentences", "sentences")):
+        call: dict[str, Any] = {"long": "windows", "units": units, "target": fine.target}
+        each = equal_budget(head, share, call)
+        start = time.process_time()
+        found = slalom.explain(text, budget=each * len(windows), **call)
+        rows.append(row(name, found, text, time.process_time() - start))
     return rows
 
 
-def _row(name: str, length: int, found: Any, text: str) -> dict[str, Any]:
+def equal_budget(text: str, share: float, call: dict[str, Any]) -> int:
+    """Queries of a window that read `share` tokens for each token of the text."""
+    import slalom
+
+    budget = 200
+    for _ in range(4):
+        found = slalom.explain(text, budget=budget * TRIED, **call)
+        read = found.cost.tokens / sum(map(len, found.tokens.pieces))
+        if abs(read / share - 1) < 0.05:
+            break
+        budget = max(3, round(budget * share / read))
+    return budget
+
+
+def row(name: str, found: Any, text: str, seconds: float) -> dict[str, Any]:
+    windows = found.settings["windows"]
     return {
         "method": name,
-        "length": length,
-        "read": sum(window["tokens"] for window in found.settings["windows"]),
-        "windows": len(found.settings["windows"]),
+        "read": sum(window["tokens"] for window in windows),
+        "windows": len(windows),
         "sentences": len(found.shown.at("sentences")),
         "queries": found.cost.queries,
         "tokens": found.cost.tokens,
-        "seconds": found.cost.seconds,
-        "r2": found.fidelity["r2"],
+        "seconds": seconds,
+        "r2": found.fidelity.get("r2"),
         "aopc": aopc(found, text),
     }
 
 
-def report(rows: list[dict[str, Any]]) -> str:
-    heads = ("method", "read", "windows", "sentences", "queries", "tokens", "seconds", "r2", "aopc")
-    lines = [
-        "# Long texts\n\nWritten by `python benchmarks/long_texts.py --report`; the bundled model, one "
-        "thread of a busy machine.\nTokens asked for each token of the text: is the cost linear?\n",
-        f"| {' | '.join(heads)} | tokens asked per token |",
-        "|---" * (len(heads) + 1) + "|",
-    ]
-    for row in rows:
-        cells = [f"{row[name]:.2f}" if isinstance(row[name], float) else str(row[name]) for name in heads]
-        lines.append(f"| {' | '.join(cells)} | {row['tokens'] / row['read']:.1f} |")
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def report(arguments: argparse.Namespace) -> None:
+    import pandas
+
+    frame: Any = pandas.DataFrame(_lines(arguments.out))
+    frame["per_token"] = frame.tokens / frame["read"]
+    frame["per_thousand"] = 1000 * frame.seconds / frame["read"]
+    print(HEAD)
+    heads = ("tokens of the text", "texts", "windows", "sentences", "method", "tokens read per token")
+    heads += ("CPU seconds", "seconds per 1,000 tokens", "queries", "deletion AOPC over sentences")
+    print(f"\n| {' | '.join(heads)} |\n" + "|---" * len(heads) + "|")
+    for (_, method), own in frame.groupby(["length", "method"], sort=False):
+        first = [f"{own[name].mean():,.0f}" for name in ("read", "windows", "sentences")]
+        cells = [first[0], str(len(own)), *first[1:], method, f"{own.per_token.mean():.1f}"]
+        cells += [f"{own.seconds.mean():.1f}", f"{own.per_thousand.mean():.2f}", f"{own.queries.mean():,.0f}"]
+        error = f" ± {own.aopc.sem():.3f}" if len(own) > 1 else ""
+        print(f"| {' | '.join(cells)} | {own.aopc.mean():.3f}{error} |")
+    print("\n" + _paired(frame))
+
+
+HEAD = """# Long texts
+
+Made by `benchmarks/long_texts.py run` and `report`; its docstring has the commands and says what is measured.
+IMDB reviews of one label joined to texts of about 2,000 and more tokens, the bundled model, one thread of a
+busy machine. Tokens read and seconds for each token of the text tell whether the cost is linear in its
+length. All methods read about as many tokens; the seconds hold the fits as well. Means over texts ± standard
+errors."""
+
+
+def _paired(frame: Any) -> str:
+    """Coarse to fine less the others over the same texts."""
+    wide = frame.pivot(index=["length", "seed"], columns="method", values="aopc")
+    lines = []
+    for name in ("plain words", "sentences"):
+        gap = wide["coarse to fine"] - wide[name]
+        lines.append(
+            f"Deletion AOPC of coarse to fine less that of {name}, over {len(gap)} texts of all lengths: "
+            f"{gap.mean():+.3f} ± {gap.sem():.3f}."
+        )
     return "\n".join(lines)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data")
-    parser.add_argument("--lengths", default="2000,20000")
-    parser.add_argument("--out", type=Path)
-    parser.add_argument("--report", type=Path, nargs="+")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(required=True)
+    first = commands.add_parser("run")
+    first.add_argument("--data", required=True)
+    first.add_argument("--texts", default="2000:5,6000:2,20000:1", help="tokens and how many texts")
+    first.add_argument("--out", type=Path, required=True)
+    first.set_defaults(do=run)
+    second = commands.add_parser("report")
+    second.add_argument("out", type=Path)
+    second.set_defaults(do=report)
     arguments = parser.parse_args()
-    if arguments.report:
-        print(report([row for path in arguments.report for row in json.loads(path.read_text())]))
-        return
-    rows = run(arguments.data, [int(length) for length in arguments.lengths.split(",")])
-    arguments.out.write_text(json.dumps(rows, indent=1))
+    arguments.do(arguments)
 
 
 if __name__ == "__main__":
