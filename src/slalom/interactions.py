@@ -14,7 +14,7 @@ from math import factorial
 import numpy as np
 
 from slalom.errors import InputError
-from slalom.shapley import _STEP, _legendre, _nodes
+from slalom.shapley import EXACT, legendre, quadrature, step_of
 from slalom.surrogate import Additive, Heads, Slalom, Surrogate
 from slalom.tokens import FloatArray, IntArray
 
@@ -64,9 +64,9 @@ def interaction_index(
     # Without background a constant c added to all values takes c from every Δ_ij(∅), and changes no other.
     offset = v0 if s0 > -np.inf else v.mean(axis=0)
     levels, inverse, copies = np.unique(s, return_inverse=True, return_counts=True)
-    for u, u0, m in _nodes(levels, copies, s0):
+    for u, u0, m in quadrature(levels, copies, s0):
         result += _integrate(u, u0, m, copies, inverse, v - offset)
-    result *= _STEP
+    result *= step_of(EXACT)
     if s0 == -np.inf:
         result -= offset / (n - 1)
     result[np.arange(n), np.arange(n)] = 0.0
@@ -77,7 +77,7 @@ def _integrate(
     u: FloatArray, u0: FloatArray, m: int, copies: IntArray, inverse: IntArray, v: FloatArray
 ) -> FloatArray:
     """One chunk's part of the integral: (n, n, K)."""
-    p, weight = _legendre(m)
+    p, weight = legendre(m)
     q = 1 + p[:, None] * np.expm1(-u)[:, None, :]
     mass = (weight * np.exp(np.log(q) @ copies.astype(float) - u0[:, None])).ravel()
     q = q.reshape(len(mass), -1)

@@ -11,11 +11,8 @@ from scipy.special import roots_legendre
 from slalom.errors import InputError
 from slalom.tokens import FloatArray, IntArray
 
-# Trapezoidal step in log t. The integrand is analytic for |Im log t| < π/2, so the error is of the order of
-# exp(−π²/step) = 5e-15.
-_STEP = 0.3
-# −log of the relative error allowed to the quadrature in p and to the cut-off tails.
-_DIGITS = 36.0
+# −log of the relative error allowed: to the last digits, or to what a fitted surrogate can tell (1e-9).
+EXACT, FITTED = 36.0, 24.0
 # Floats in the largest array of one chunk (2 MB, to stay in cache).
 _CHUNK = 1 << 18
 
@@ -25,6 +22,7 @@ def shapley_values(
     values: FloatArray,
     background_importance: float,
     background_value: FloatArray,
+    digits: float = EXACT,
 ) -> FloatArray:
     """(n, K) Shapley values of the n positions; f(∅) is the background's value, 0 without one.
 
@@ -47,32 +45,40 @@ def shapley_values(
     sums = np.zeros((len(levels), v.shape[1]))
     np.add.at(sums, inverse, v)
     own, shared = np.zeros(len(levels)), np.zeros(sums.shape)
-    for u, u0, m in _nodes(levels, copies, s0):
+    for u, u0, m in quadrature(levels, copies, s0, digits):
         first, second = _integrate(u, u0, m, copies, sums)
         own += first
         shared += second
-    result = _STEP * (v * own[inverse, None] - shared[inverse])
+    result = step_of(digits) * (v * own[inverse, None] - shared[inverse])
     return result if s0 > -np.inf else result + offset / len(s)
 
 
-def _nodes(levels: FloatArray, copies: IntArray, s0: float) -> Iterator[tuple[FloatArray, FloatArray, int]]:
+def step_of(digits: float) -> float:
+    """Of the trapezoidal rule in log t, which errs by exp(−π²/step): analytic for |Im log t| < π/2."""
+    return 1.1 * np.pi**2 / digits
+
+
+def quadrature(
+    levels: FloatArray, copies: IntArray, s0: float, digits: float = EXACT
+) -> Iterator[tuple[FloatArray, FloatArray, int]]:
     """Chunks of nodes in log t: u = t·w of the tokens (T, d) and of the background (T,), and nodes in p."""
+    step = step_of(digits)
     total = np.logaddexp.reduce(np.r_[levels + np.log(copies), s0])
-    log_t = np.arange(-_DIGITS - total, np.log(_DIGITS) - max(s0, levels[0]) + _STEP, _STEP)
+    log_t = np.arange(-digits - total, np.log(digits) - max(s0, levels[0]) + step, step)
     # e^{−exp(7)} is 0 in floats already; the bound keeps t·w finite.
     u = np.exp(np.minimum(log_t[:, None] + levels, 7.0))
     u0 = np.exp(np.minimum(log_t + s0, 7.0))
     # Where importances are far apart, most of the axis carries nothing.
-    live = (u * np.exp(-u - u0[:, None])).max(axis=1) > np.exp(-_DIGITS)
+    live = (u * np.exp(-u - u0[:, None])).max(axis=1) > np.exp(-digits)
     u, u0 = u[live], u0[live]
-    orders = _orders(-np.expm1(-u) @ copies.astype(float), int(copies.sum()))
+    orders = _orders(-np.expm1(-u) @ copies.astype(float), int(copies.sum()), digits)
     for m in np.unique(orders):
         chosen = np.flatnonzero(orders == m)
         for part in np.array_split(chosen, -(-len(chosen) * int(m) * len(levels) // _CHUNK)):
             yield u[part], u0[part], int(m)
 
 
-def _orders(load: FloatArray, n: int) -> IntArray:
+def _orders(load: FloatArray, n: int, digits: float) -> IntArray:
     """Gauss–Legendre orders in p that suffice for Π (1 − p x_j) with Σ x_j = load.
 
     n // 2 + 1 nodes are exact for the polynomial of degree n − 1. On the Bernstein ellipse of radius e^r
@@ -84,12 +90,12 @@ def _orders(load: FloatArray, n: int) -> IntArray:
     load = np.maximum(load, 1e-12)[:, None]
     r = np.arcsinh(4 * m / load)
     gain = 2 * m * r - load * (np.cosh(r) - 1) / 2
-    enough = 1 + np.sum(gain < _DIGITS, axis=1)
+    enough = 1 + np.sum(gain < digits, axis=1)
     return np.minimum(4 * -(-enough // 4), exact)
 
 
 @lru_cache(maxsize=128)
-def _legendre(m: int) -> tuple[FloatArray, FloatArray]:
+def legendre(m: int) -> tuple[FloatArray, FloatArray]:
     nodes, weights = roots_legendre(m)
     return (nodes + 1) / 2, weights / 2
 
@@ -98,7 +104,7 @@ def _integrate(
     u: FloatArray, u0: FloatArray, m: int, copies: IntArray, sums: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """One chunk's part of the integrals: (d,) the factor of a token's own value, (d, K) what is taken off."""
-    p, weight = _legendre(m)
+    p, weight = legendre(m)
     e, x = np.exp(-u), -np.expm1(-u)
     q = 1 - p[:, None] * x[:, None, :]
     mass = weight * np.exp(np.log(q) @ copies.astype(float) - u0[:, None])

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from slalom.errors import InputError
-from slalom.shapley import shapley_values
+from slalom.shapley import EXACT, FITTED, shapley_values
 from slalom.tokens import FloatArray, IntArray, frozen
 
 Counts = FloatArray | sparse.csr_array
@@ -147,12 +147,11 @@ class Slalom:
             result[i] = alpha[i] * (self.values[units[i]] - self.output(np.delete(units, i)))
         return result
 
-    def shapley(self, units: Sequence[int] | IntArray) -> FloatArray:
+    def shapley(self, units: Sequence[int] | IntArray, digits: float = EXACT) -> FloatArray:
         """(n, K) exact Shapley values over positions (maths 2)."""
         units = np.asarray(units, dtype=np.int64)
-        return shapley_values(
-            self.importances[units], self.values[units], self.background_importance, self.background_value
-        )
+        s, v = self.importances[units], self.values[units]
+        return shapley_values(s, v, self.background_importance, self.background_value, digits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,8 +298,8 @@ class Heads:
 
     def shapley(self) -> FloatArray:
         """(n, K) exact Shapley values of Σ_h F_h, in units of the output."""
-        units = np.arange(len(self))
-        return self.scale() * sum((part.shapley(units) for part in self.parts), start=np.zeros(1))
+        units, digits = np.arange(len(self)), EXACT if len(self.parts) == 1 else FITTED
+        return self.scale() * sum((part.shapley(units, digits) for part in self.parts), start=np.zeros(1))
 
     def removal(self) -> FloatArray:
         """(n, K) what the output of the text loses without each token."""

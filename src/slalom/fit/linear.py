@@ -39,15 +39,17 @@ def fit(
     return Fit(surrogate, None, mean_squared_error(surrogate, rows, y, pi), 1, "exact")
 
 
-def left_out(counts: Counts, outputs: FloatArray) -> FloatArray:
-    """(N,) the error on each query when it is left out of the fit, one output, ridge by cross-validation."""
-    rows, y, pi = problem(counts, outputs)
-    vectors, eigenvalues, pull = _ridge(rows, y, pi, "auto")
+def left_out(counts: Counts, outputs: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """(N,) the error on each query when left out, with the ridge of the least such errors; one output."""
+    rows, y, pi = problem(counts, outputs, weights)
+    vectors, eigenvalues, pull = _ridge(rows, y, pi, 0.0)
     turned = np.asarray(rows @ vectors)
-    turned -= turned.mean(axis=0)
-    shrunk = turned / eigenvalues
-    leverage = 1.0 / len(y) + (turned * shrunk).sum(axis=1)
-    return ((y - y.mean(axis=0))[:, 0] - shrunk @ pull[:, 0]) / np.maximum(1.0 - leverage, 1e-3)
+    turned -= pi @ turned / len(y)
+    shrunk = 1.0 / (eigenvalues[:, None] + _GRID[::10] * eigenvalues.mean())
+    leverage = pi[:, None] * (1.0 / len(y) + turned**2 @ shrunk)
+    misfit = (y[:, 0] - pi @ y[:, 0] / len(y))[:, None] - turned @ (pull * shrunk)
+    errors = misfit / np.maximum(1.0 - leverage, 1e-3)
+    return errors[:, np.argmin(pi @ errors**2)]
 
 
 def _ridge(

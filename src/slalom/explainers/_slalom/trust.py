@@ -22,9 +22,9 @@ def fidelity(
 ) -> tuple[dict[str, float], list[dict[str, Any]]]:
     """R² over copies of all sizes, each size (on a log scale) counting alike; and the same by size.
 
-    Beside it the R² of an additive surrogate of the same queries, and a 95 % interval (bootstrap). Where
-    errors are those of several fits, their mean is better by what they disagree; the interval allows for
-    nothing of that and for twice as much.
+    Beside it the R² of an additive surrogate of the same queries and weights, and a 95 % interval
+    (bootstrap). Where errors are those of several fits, their mean is better by what they disagree; the
+    interval allows for nothing of that and for twice as much.
     """
     truth, sizes = target.read(answers.outputs), answers.queries.lengths
     # copies of nearly the whole text would stand for all long ones, and are predicted better
@@ -34,21 +34,21 @@ def fidelity(
     if len(inner) < _LEAST or np.ptp(truth[inner]) == 0:
         return result, []
     truth, alone = truth[inner], found.left_out[inner]
-    additive = _additive(answers, truth, inner)
     classes = _classes(sizes[inner], answers.queries.size)
     weights = _weights(classes, sizes[inner])
+    additive = linear.left_out(answers.queries[inner].counts(), truth, weights)
     apart = found.disagreement / max(float(np.average(alone**2, weights=weights)), np.finfo(float).tiny)
     widest, error, least = (np.sqrt(max(1.0 - part * apart, 0.1)) * alone for part in (0.0, 1.0, 2.0))
     rng = np.random.default_rng(seed)
     drawn = rng.integers(0, len(truth), (_DRAWS, len(truth)))
-    low = np.quantile([_r2(truth[i], widest[i], weights[i]) for i in drawn], 0.025)
-    high = np.quantile([_r2(truth[i], least[i], weights[i]) for i in drawn], 0.975)
+    low = np.quantile(_r2(truth[drawn], widest[drawn], weights[drawn]), 0.025)
+    high = np.quantile(_r2(truth[drawn], least[drawn], weights[drawn]), 0.975)
     mean = np.average(truth, weights=weights)
     result |= {
-        "r2": _r2(truth, error, weights),
+        "r2": float(_r2(truth, error, weights)),
         "r2_low": float(low),
         "r2_high": float(high),
-        "linear_r2": _r2(truth, additive, weights),
+        "linear_r2": float(_r2(truth, additive, weights)),
         "rmse": float(np.sqrt(np.average(error**2, weights=weights))),
         "linear_rmse": float(np.sqrt(np.average(additive**2, weights=weights))),
         "constant_rmse": float(np.sqrt(np.average((truth - mean) ** 2, weights=weights))),
@@ -66,8 +66,8 @@ def _one_class(
         "tokens": [int(sizes[own].min()), int(sizes[own].max())],
         "queries": int(own.sum()),
         "rmse": float(np.sqrt((error[own] ** 2).mean())),
-        "r2": _r2(truth[own], error[own], flat),
-        "linear_r2": _r2(truth[own], additive[own], flat),
+        "r2": float(_r2(truth[own], error[own], flat)),
+        "linear_r2": float(_r2(truth[own], additive[own], flat)),
     }
 
 
@@ -85,15 +85,13 @@ def _weights(classes: IntArray, sizes: IntArray) -> FloatArray:
     return weights
 
 
-def _r2(truth: FloatArray, error: FloatArray, weights: FloatArray) -> float:
-    spread = np.average((truth - np.average(truth, weights=weights)) ** 2, weights=weights)
-    misfit = np.average(error**2, weights=weights)
-    return float(1.0 - misfit / spread) if spread > 0 else float(misfit == 0.0)
-
-
-def _additive(answers: Answers, truth: FloatArray, inner: IntArray) -> FloatArray:
-    """Left-out errors of a ridge regression on the same queries, its ridge by cross-validation."""
-    return linear.left_out(answers.queries[inner].counts(), truth)
+def _r2(truth: FloatArray, error: FloatArray, weights: FloatArray) -> FloatArray:
+    """Over the last axis; 1 where a constant truth is met, else 0."""
+    total = weights.sum(axis=-1, keepdims=True)
+    mean = (weights * truth).sum(axis=-1, keepdims=True) / total
+    spread = (weights * (truth - mean) ** 2).sum(axis=-1)
+    misfit = (weights * error**2).sum(axis=-1)
+    return np.where(spread > 0, 1.0 - misfit / np.where(spread > 0, spread, 1.0), misfit == 0.0)
 
 
 def _removals(found: Study) -> dict[str, float]:
