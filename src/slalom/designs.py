@@ -47,19 +47,19 @@ def all_scales(n: int, count: int, shortest: int, longest: int, rng: Rng) -> Per
     sizes = np.floor(shortest * ((longest + 1) / shortest) ** places).astype(np.int64)
     sizes = np.clip(sizes, 1, min(longest, n))
     keep = np.zeros((count, n), dtype=bool)
-    pool: list[int] = []
-    for row, size in enumerate(sizes):
-        if row % 3 == 2:
-            start = int(rng.integers(0, n - size + 1))
-            keep[row, start : start + size] = True
-            continue
-        chosen: list[int] = []
-        while len(chosen) < size:
-            pool = pool or rng.permutation(n).tolist()
-            token = pool.pop()
-            if not keep[row, token]:
-                keep[row, token] = True
-                chosen.append(token)
+    stretch = np.arange(count) % 3 == 2
+    start = rng.integers(0, n - sizes + 1)[:, None]
+    places = np.arange(n)
+    keep[stretch] = ((places >= start) & (places < start + sizes[:, None]))[stretch]
+    pool = rng.permuted(np.broadcast_to(places, (-(-int(sizes[~stretch].sum()) // n) + 1, n)), axis=1).ravel()
+    at = 0
+    for row in np.flatnonzero(~stretch):
+        taken = pool[at : at + sizes[row]]
+        at += sizes[row]
+        keep[row, taken] = True
+        # over the seam of two rounds a token can come twice; another one takes its place
+        missing = sizes[row] - int(keep[row].sum())
+        keep[row, rng.choice(np.flatnonzero(~keep[row]), missing, replace=False)] = True
     return from_keep(keep)
 
 

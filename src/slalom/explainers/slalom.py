@@ -61,8 +61,8 @@ def explain(
     outcome = _study(ask, target, plan, effort, granularity, seed)
     answers, found = outcome.answers, outcome.found
     with one_thread():
-        own = level(ask.tokens, np.arange(len(ask.tokens)), found, gamma)
-        words = _words(ask.tokens, found, gamma)
+        own = level(ask.tokens, np.arange(len(ask.tokens)), found, outcome.shares, gamma)
+        words = _words(ask.tokens, outcome, gamma)
     settings = {
         "effort": effort,
         "design": answers.design,
@@ -111,8 +111,10 @@ class Outcome:
     found: Study
     trust: Mapping[str, float]
     by_size: list[dict[str, Any]]
+    shares: FloatArray
+    """(n, n) the covariance of the tokens' shares …"""
     certainty: float
-    """The probability that the order of two tokens is right, on average over pairs."""
+    """… and the probability that the order of two of them is right, on average over pairs."""
 
     def enough(self, effort: Effort) -> bool:
         pace = PACES[effort]
@@ -134,20 +136,21 @@ def _study(
         with one_thread():
             known = answers.distinct()
             found = study(ask.tokens, known, target, answer, granularity, seed, ask.check)
-            covariance = found.spread(readings.share_slopes(found.typical))
-            certainty = readings.order_certainty(found.surrogate.shares()[:, 0], covariance)
-            trust = fidelity(known, found, target, seed)
-            outcome = Outcome(answers, found, *trust, certainty)
+            shares = found.spread.covariance(readings.share_slopes(found.typical))
+            certainty = readings.order_certainty(found.surrogate.shares()[:, 0], shares)
+            outcome = Outcome(answers, found, *fidelity(known, found, target, seed), shares, certainty)
         portion = None if outcome.enough(effort) else next(plan, None)
         if portion is None:
             return outcome
         answers = answers.with_portion(ask, target, portion)
 
 
-def _words(tokens: Tokens, found: Study, gamma: float) -> dict[str, Level]:
+def _words(tokens: Tokens, outcome: Outcome, gamma: float) -> dict[str, Level]:
     """The scores of words from the same fit, where a word has several tokens."""
     numbers = in_order(tokens, tokens.words)
-    return {"words": level(tokens, numbers, found, gamma)} if numbers[-1] + 1 < len(tokens) else {}
+    if numbers[-1] + 1 == len(tokens):
+        return {}
+    return {"words": level(tokens, numbers, outcome.found, outcome.shares, gamma)}
 
 
 def _stopped(outcome: Outcome, effort: Effort, budget: int | Literal["auto"]) -> str:

@@ -30,6 +30,14 @@ class Covariance:
         mixed = by_s @ self.mixed @ by_v.T
         return by_s @ self.importances @ by_s.T + mixed + mixed.T + by_v @ self.values @ by_v.T
 
+    def variances(self, slopes: FloatArray) -> FloatArray:
+        """(m,) its diagonal."""
+        by_s, by_v = np.hsplit(slopes, 2)
+        squares = (
+            by_s @ self.importances * by_s + 2.0 * (by_s @ self.mixed) * by_v + by_v @ self.values * by_v
+        )
+        return squares.sum(axis=1)
+
 
 S = TypeVar("S", bound=Slalom | Additive, covariant=True)
 

@@ -31,9 +31,19 @@ class Spread:
 
     def covariance(self, slopes: FloatArray) -> FloatArray:
         """(m, m) of m readings with these slopes (m, P)."""
+        own, told = self._parts(slopes)
+        return (own @ own.T - told.T @ told).astype(float)
+
+    def variances(self, slopes: FloatArray) -> FloatArray:
+        """(m,) its diagonal."""
+        own, told = self._parts(slopes)
+        return ((own**2).sum(axis=1) - (told**2).sum(axis=0)).astype(float)
+
+    def _parts(self, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What the prior leaves open, and what the answers have told of it."""
         own = slopes.astype(np.float32) @ self.prior
         told = linalg.solve_triangular(self.triangle, self.known @ own.T, lower=True, check_finite=False)
-        return (own @ own.T - told.T @ told).astype(float)
+        return own, told
 
 
 def seen(

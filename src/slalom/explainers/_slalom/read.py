@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from slalom.explainers._slalom.study import Study
-from slalom.fit.readings import importance_slopes, output_slopes, root, share_slopes
+from slalom.fit.readings import importance_slopes, output_slopes, root
 from slalom.levels import Level, centre, readings
 from slalom.surrogate import Heads
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 
-def level(tokens: Tokens, numbers: IntArray, found: Study, gamma: float) -> Level:
-    """Scores and standard errors of units that hold one token or several; `numbers` (n,) count them."""
+def level(tokens: Tokens, numbers: IntArray, found: Study, shares: FloatArray, gamma: float) -> Level:
+    """Scores and standard errors of units that hold one token or several; `numbers` (n,) count them.
+
+    `shares` (n, n) is the covariance of the tokens' shares, which add up to those of the units.
+    """
     member = np.zeros((int(numbers[-1]) + 1, len(numbers)))
     member[numbers, np.arange(len(numbers))] = 1.0
     units = tokens if len(member) == len(tokens) else tokens.grouped(numbers)
@@ -21,12 +24,12 @@ def level(tokens: Tokens, numbers: IntArray, found: Study, gamma: float) -> Leve
     if found.measured is not None:
         scores["removal"] = found.removals(member)
     variances = {
-        "value": found.spread(output_slopes(found.typical, member)),
-        "importance": found.spread(_importance_slopes(found.typical, member, centre(units))),
-        "share": found.spread(member @ share_slopes(found.typical)),
+        "value": found.spread.variances(output_slopes(found.typical, member)),
+        "importance": found.spread.variances(_importance_slopes(found.typical, member, centre(units))),
+        "share": ((member @ shares) * member).sum(axis=1),
+        "removal": _removal_variance(found, member),
     }
-    errors = {name: root(np.diag(each)) for name, each in variances.items()}
-    return Level(numbers, scores, errors | {"removal": root(_removal_variance(found, member))})
+    return Level(numbers, scores, {name: root(each) for name, each in variances.items()})
 
 
 def _importance_slopes(surrogate: Heads, member: FloatArray, middle: FloatArray) -> FloatArray:
@@ -43,4 +46,4 @@ def _removal_variance(found: Study, member: FloatArray) -> FloatArray:
         added = member @ found.removal_variance
         return added if found.measured is None else added / member.sum(axis=1)
     whole = output_slopes(found.typical, np.ones((1, member.shape[1])))
-    return np.diag(found.spread(whole - output_slopes(found.typical, 1.0 - member)))
+    return found.spread.variances(whole - output_slopes(found.typical, 1.0 - member))

@@ -22,8 +22,6 @@ from slalom.surrogate import Heads, NearText
 from slalom.tokens import BoolArray, FloatArray, IntArray, Tokens
 
 Granularity = Literal["positions", "types"]
-Covariance = Callable[[FloatArray], FloatArray]
-"""From slopes of m readings (m, P) to their covariance (m, m)."""
 
 _ENOUGH = 0.98
 """Where one head predicts as much of left-out answers, more heads are not tried."""
@@ -41,9 +39,39 @@ _ROUNDING = 1e-5
 
 
 class Spread(Protocol):
-    """What is known of the parameters of one output."""
+    """What is known of the parameters of one output: covariances (m, m) of m readings by slopes (m, P)."""
 
     def covariance(self, slopes: FloatArray) -> FloatArray: ...
+
+    def variances(self, slopes: FloatArray) -> FloatArray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class AtPositions:
+    """The same from slopes over the positions, for the target; positions of one unit move together."""
+
+    spread: Spread
+    units: IntArray
+    sign: float
+    """Of the target, in the output of which the parameters are."""
+    heads: int
+
+    def covariance(self, slopes: FloatArray) -> FloatArray:
+        return self.spread.covariance(self._over_units(slopes))
+
+    def variances(self, slopes: FloatArray) -> FloatArray:
+        return self.spread.variances(self._over_units(slopes))
+
+    def _over_units(self, slopes: FloatArray) -> FloatArray:
+        n, width = len(self.units), int(self.units.max()) + 1
+        blocks, rest = np.split(slopes, [2 * self.heads * (n + 1)], axis=1)
+        signs = np.r_[np.ones(self.heads), np.full(self.heads, self.sign)]
+        blocks = signs[:, None] * blocks.reshape(len(slopes), 2 * self.heads, n + 1)
+        if width < n:
+            ends = np.append(self.units, width)
+            choose = sparse.csr_array((np.ones(n + 1), (ends, np.arange(n + 1))), shape=(width + 1, n + 1))
+            blocks = (choose @ blocks.reshape(-1, n + 1).T).T
+        return np.column_stack([blocks.reshape(len(slopes), -1), rest])
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,8 +152,7 @@ class Study:
     """The surrogate of one text and one target, over its positions, and what is known of it."""
 
     surrogate: Heads
-    spread: Covariance
-    """The covariance of readings from their slopes over the positions."""
+    spread: AtPositions
     typical: Heads
     """The surrogate to which the covariance belongs: one of those whose mean the surrogate is, or itself."""
     left_out: FloatArray
@@ -178,10 +205,8 @@ def study(
             units, noise, disagreement = wide, 0.0, apart
             spread, left_out = several.spread, several.left_out
     sign = float(target.read(np.ones((1, answers.outputs.shape[1])))[0])
-    covariance = _at(spread, units, typical, sign)
-    result = Study(
-        surrogate, covariance, typical, sign * left_out, disagreement, None, None, {}, None, status
-    )
+    known = AtPositions(spread, units, sign, len(typical.parts))
+    result = Study(surrogate, known, typical, sign * left_out, disagreement, None, None, {}, None, status)
     return _near_text(result, answers, target, answer, noise)
 
 
@@ -217,17 +242,12 @@ def _one_head(
     own = replace(surrogate, values=surrogate.values[:, [target.column]],
                   background_value=surrogate.background_value[[target.column]])  # fmt: skip
     slopes = readings.output_slopes(Heads((own,), np.zeros(1)), counts.toarray())
-    leverage = _diagonal(covariance, slopes) / max(covariance.noise, np.finfo(float).tiny)
+    leverage = covariance.variances(slopes) / max(covariance.noise, np.finfo(float).tiny)
     left_out = error / np.maximum(1.0 - leverage, 0.05)
     if len(error) < 2 * tokens.n_types:  # fewer than there are parameters, which follow them entirely
         truth = answers.outputs[:, target.column]
         left_out = np.where(leverage < 0.95, left_out, truth - truth.mean())
     return one, covariance, left_out, covariance.noise, found.status
-
-
-def _diagonal(spread: Spread, slopes: FloatArray, at_once: int = 256) -> FloatArray:
-    parts = [np.diag(spread.covariance(slopes[at : at + at_once])) for at in range(0, len(slopes), at_once)]
-    return np.concatenate(parts)
 
 
 def _wanting(answers: Answers, target: Target, left_out: FloatArray) -> bool:
@@ -259,23 +279,6 @@ def _several(
         check=check,
     )
     return replace(found, left_out=found.left_out[np.argsort(order)])
-
-
-def _at(spread: Spread, units: IntArray, surrogate: Heads, sign: float) -> Covariance:
-    """From slopes over the positions, for the target; positions of one unit move together."""
-    n, width, half = len(units), int(units.max()) + 1, len(surrogate.parts)
-    ends = np.append(units, width)
-    choose = sparse.csr_array((np.ones(n + 1), (ends, np.arange(n + 1))), shape=(width + 1, n + 1))
-    signs = np.r_[np.ones(half), np.full(half, sign)][:, None]
-
-    def covariance(slopes: FloatArray) -> FloatArray:
-        blocks, rest = np.split(slopes, [2 * half * (n + 1)], axis=1)
-        blocks = signs * blocks.reshape(len(slopes), 2 * half, n + 1)
-        if width < n:
-            blocks = (choose @ blocks.reshape(-1, n + 1).T).T
-        return spread.covariance(np.column_stack([blocks.reshape(len(slopes), -1), rest]))
-
-    return covariance
 
 
 def _near_text(found: Study, answers: Answers, target: Target, answer: float, noise: float) -> Study:
