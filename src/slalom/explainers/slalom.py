@@ -135,7 +135,7 @@ def _study(
     while True:
         with one_thread():
             known = answers.distinct()
-            found = study(ask.tokens, known, target, answer, granularity, seed, ask.check)
+            found = study(ask, known, target, answer, granularity, seed)
             shares = found.spread.covariance(readings.share_slopes(found.typical))
             certainty = readings.order_certainty(found.surrogate.shares()[:, 0], shares)
             outcome = Outcome(answers, found, *fidelity(known, found, target, seed), shares, certainty)

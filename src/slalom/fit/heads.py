@@ -4,7 +4,8 @@
 
 Four groups of heads are fitted, each without a quarter of the queries, and their mean is the surrogate: it
 predicts better than any of them, and what a group has not seen tells how well it predicts. Importances and
-values move together by L-BFGS with a Gaussian prior; copies of a token deviate little from each other.
+values move together by L-BFGS with a Gaussian prior: copies of a token deviate little from each other, and
+tokens that the model embeds alike are expected to be alike (maths 3h).
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _ROOM = 1.2
 """The ceiling, in units of the largest distance from the middle of the outputs' range, before the fit."""
 _DEVIATION = 0.1
 """Variance of a position around its type, as a share of the type's own."""
+_LIKENESS, _DIRECTIONS = 0.6, 8
+"""The share of the prior variance that follows the embeddings, along their largest principal directions."""
 _BACKGROUND = 1.5
 _CEILING = 0.7
 """Prior standard deviations of a background's importance and of the logarithm of the ceiling."""
@@ -60,6 +63,7 @@ def fit(
     outputs: FloatArray,
     inverse: IntArray,
     *,
+    embeddings: FloatArray | None = None,
     slopes: FloatArray | None = None,
     held: IntArray | None = None,
     column: int = 0,
@@ -68,9 +72,9 @@ def fit(
 ) -> HeadsFit:
     """Fits all outputs (N, K) of queries (N, units); `inverse` tells which units are copies of one type.
 
-    `slopes` (Q, units) are soft-removal gradients of the last Q queries, added up over the tokens of a unit;
-    `held` are the queries to leave out in turn, all unless told. Slopes, spread and errors are those of the
-    output `column`.
+    `embeddings` (units, D) are the model's own, where it shows them. `slopes` (Q, units) are soft-removal
+    gradients of the last Q queries, added up over the tokens of a unit; `held` are the queries to leave out
+    in turn, all unless told. Slopes, spread and errors are those of the output `column`.
     """
     # a saturated model has its mean near one end of its range, and needs room towards the other
     offset = (outputs.max(axis=0) + outputs.min(axis=0)) / 2
@@ -82,11 +86,12 @@ def fit(
     learns = _learns(np.diff(counts.indptr), held, rng)
     task = Task(_with_background(counts), z, bent, column, learns)
     shape = Shape(GROUPS, HEADS, len(inverse) + 1, z.shape[1])
-    x = _solved(task, shape, inverse, rng, check)
+    tokens = _tokens(inverse, embeddings)
+    x = _solved(task, shape, tokens, rng, check)
     left_out = _left_out(task.errors(x, shape), learns)
     noise = max(float((left_out[held if len(held) else slice(None)] ** 2).mean()), _LEAST_NOISE)
     first = shape._replace(groups=1)
-    _, prior = _prior(first, inverse, z)
+    _, prior = _prior(first, tokens, z)
     known = seen(task.counts, _group(x, shape, 0), first, column, prior, noise, rng)
     groups = tuple(_surrogate(_group(x, shape, at), first, offset, scale) for at in range(GROUPS))
     spread = Spread(_own(prior, first, column, scale), *known)
@@ -113,10 +118,10 @@ def _with_background(counts: sparse.csr_array) -> sparse.csr_array:
 
 
 def _solved(
-    task: Task, shape: Shape, inverse: IntArray, rng: np.random.Generator, check: Callable[[], None]
+    task: Task, shape: Shape, tokens: sparse.csr_array, rng: np.random.Generator, check: Callable[[], None]
 ) -> FloatArray:
     """The parameters of all groups."""
-    centre, prior = _prior(shape, inverse, task.z)
+    centre, prior = _prior(shape, tokens, task.z)
     back = sparse.csr_array(prior.T)
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
@@ -125,14 +130,14 @@ def _solved(
         return loss + 0.5 * float(theta @ theta), back @ gradient + theta
 
     options = {"maxiter": _STEPS, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-9}
-    start = _start(shape, inverse, rng)
+    start = _start(shape, tokens.shape[1] + 1, rng)
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     return centre + prior @ np.asarray(found.x)
 
 
-def _prior(shape: Shape, inverse: IntArray, z: FloatArray) -> tuple[FloatArray, sparse.csr_array]:
-    """Centre and factor of the prior of the parameters."""
-    tokens, outputs = _tokens(inverse), sparse.eye_array(shape.outputs)
+def _prior(shape: Shape, tokens: sparse.csr_array, z: FloatArray) -> tuple[FloatArray, sparse.csr_array]:
+    """Centre and factor of the prior of the parameters; `tokens` is that of the tokens' own."""
+    outputs = sparse.eye_array(shape.outputs)
     s = sparse.block_diag([_IMPORTANCE * tokens, [[_BACKGROUND]]])
     v = sparse.kron(sparse.block_diag([tokens, [[1.0]]]), outputs)
     wide = [_FIRST] + [_FURTHER] * (shape.heads - 1)
@@ -145,22 +150,34 @@ def _prior(shape: Shape, inverse: IntArray, z: FloatArray) -> tuple[FloatArray, 
     return centre, sparse.csr_array(factor)
 
 
-def _tokens(inverse: IntArray) -> sparse.csr_array:
-    """A unit is its type plus a deviation; what occurs once needs no parameter of its type."""
+def _tokens(inverse: IntArray, embeddings: FloatArray | None) -> sparse.csr_array:
+    """(units, …) a unit is its type plus a deviation; what occurs once needs no parameter of its type."""
     copies = np.bincount(inverse)
     alone = copies[inverse] == 1
     types = np.flatnonzero(copies > 1)
     own = sparse.diags_array(np.sqrt(_DEVIATION + alone))
     at = np.flatnonzero(~alone)
     member = (np.ones(len(at)), (at, np.searchsorted(types, inverse[at])))
-    return sparse.csr_array(
-        sparse.hstack([own, sparse.csr_array(member, shape=(len(inverse), len(types)))], format="csr")
-    )
+    apart = sparse.hstack([own, sparse.csr_array(member, shape=(len(inverse), len(types)))])
+    if embeddings is None or len(copies) < 2:
+        return sparse.csr_array(apart)
+    alike = sparse.csr_array(np.sqrt(_LIKENESS) * directions(embeddings, inverse))
+    return sparse.csr_array(sparse.hstack([np.sqrt(1.0 - _LIKENESS) * apart, alike]))
 
 
-def _start(shape: Shape, inverse: IntArray, rng: np.random.Generator) -> FloatArray:
+def directions(embeddings: FloatArray, inverse: IntArray) -> FloatArray:
+    """(units, at most _DIRECTIONS) where embeddings point from their mean, over types of unit mean square."""
+    first = np.unique(inverse, return_index=True)[1]
+    apart = embeddings - embeddings[first].mean(axis=0)
+    apart = apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-12)
+    axes = np.linalg.svd(apart[first], full_matrices=False)[2][:_DIRECTIONS]
+    axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
+    along = apart @ axes.T
+    return along / max(float(np.sqrt((along[first] ** 2).sum(axis=1).mean())), 1e-12)
+
+
+def _start(shape: Shape, width: int, rng: np.random.Generator) -> FloatArray:
     """All heads but the first set out from random places, or they would stay copies of one head."""
-    width = shape.units + int((np.bincount(inverse) > 1).sum())
     s = _START * rng.standard_normal((shape.all_heads, width))
     v = _START * rng.standard_normal((shape.all_heads, width, shape.outputs))
     s[:: shape.heads], v[:: shape.heads] = 0.0, 0.0

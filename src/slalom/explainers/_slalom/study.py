@@ -179,24 +179,24 @@ class Study:
 
 
 def study(
-    tokens: Tokens,
+    ask: Ask,
     answers: Answers,
     target: Target,
     answer: float,
     granularity: Granularity,
     seed: int,
-    check: Callable[[], None],
 ) -> Study:
     """Fits one head, and several if left-out errors speak for them; then looks at the whole text.
 
     `answer` is the target's score of the text as it is.
     """
-    one, spread, left_out, noise, status = _one_head(tokens, answers, target, check)
+    tokens = ask.tokens
+    one, spread, left_out, noise, status = _one_head(tokens, answers, target, ask.check)
     surrogate = typical = _for_target(one, target, tokens.inverse)
     units, disagreement = tokens.inverse, 0.0
     if status != "constant" and _wanting(answers, target, left_out):
         wide = np.arange(len(tokens)) if granularity == "positions" else tokens.inverse
-        several = _several(tokens, answers, target, wide, seed, check)
+        several = _several(ask, answers, target, wide, seed)
         groups = [_for_target(group, target, wide) for group in several.groups]
         apart = _disagreement(groups, len(tokens), seed)
         gain = (left_out**2 - several.left_out**2)[answers.fresh] + apart
@@ -257,26 +257,22 @@ def _wanting(answers: Answers, target: Target, left_out: FloatArray) -> bool:
     return len(truth) >= _LEAST_ANSWERS and missed > (1 - _ENOUGH) * truth.var()
 
 
-def _several(
-    tokens: Tokens,
-    answers: Answers,
-    target: Target,
-    units: IntArray,
-    seed: int,
-    check: Callable[[], None],
-) -> heads.HeadsFit:
+def _several(ask: Ask, answers: Answers, target: Target, units: IntArray, seed: int) -> heads.HeadsFit:
     """Several heads over the units, with errors in the order of the queries."""
-    width = int(units.max()) + 1
+    tokens, width, embeddings = ask.tokens, int(units.max()) + 1, ask.embeddings()
+    if embeddings is not None and width < len(tokens):
+        embeddings = embeddings[tokens.first]
     order = answers.sloped_last
     found = heads.fit(
         answers.queries[order].counts(units, width),
         answers.outputs[order],
         tokens.inverse if width == len(tokens) else np.arange(width),
+        embeddings=embeddings,
         slopes=answers.slope_sums(units, width),
         held=np.flatnonzero(answers.fresh[order]),
         column=target.column,
         seed=seed,
-        check=check,
+        check=ask.check,
     )
     return replace(found, left_out=found.left_out[np.argsort(order)])
 
