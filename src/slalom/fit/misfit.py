@@ -21,6 +21,9 @@ NOISE = 0.25
 """Standard deviation of what is left unexplained, in units of the outputs' …"""
 SLOPE_NOISE = 0.7
 """… and of a gradient's entry, times the root of the copy's size: gradients shrink as copies grow."""
+STEEP = 25.0
+"""A gradient as long as this, in the same units, has twice that variance: where the model is on the brink of
+another answer, its slope holds for the smallest changes only."""
 
 
 class Shape(NamedTuple):
@@ -131,6 +134,13 @@ class Task:
         """(Q, units without the background) the tokens of the queries with gradients."""
         return self.counts[len(self.z) - len(self.slopes) :, :-1].toarray()
 
+    @cached_property
+    def slope_weights(self) -> FloatArray:
+        """(Q,) one over the variance of a gradient's entries."""
+        sizes = self.sloped.sum(axis=1)
+        lengths = sizes * (self.slopes**2).sum(axis=1)
+        return sizes / SLOPE_NOISE**2 / (1.0 + lengths / STEEP**2)
+
     def errors(self, x: FloatArray, shape: Shape) -> FloatArray:
         """(N, G) of the output in question."""
         told = Told.at(self.counts, x, shape).outputs[:, :, self.column]
@@ -176,7 +186,7 @@ class _Back:
         slope = told.slope[last, :, k].T[:, :, None]
         g = one @ weighted - (each * one) @ w
         error = tokens * (slope * g) - task.slopes
-        pull = error * tokens.sum(axis=1, keepdims=True) * task.seen[last].T[:, :, None] / SLOPE_NOISE**2
+        pull = error * task.slope_weights[:, None] * task.seen[last].T[:, :, None]
         straight = pull * slope
         by_one, by_each = straight @ weighted.swapaxes(1, 2), -(straight @ w.swapaxes(1, 2))
         flat = (shape.all_heads, -1)
