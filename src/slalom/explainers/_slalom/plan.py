@@ -20,7 +20,7 @@ Rng = np.random.Generator
 
 _LONGEST_SHORT = 16
 """Copies up to this size are cheap, and most of them."""
-_SHORT, _LONG, _GRADIENTS = 10, 5, 1
+_SHORT, _LONG, _GRADIENTS = 10, 3, 2
 """A portion of size one has so many short copies, times the root of the length, long ones and gradients."""
 _NEAR = {"fast": 0, "balanced": 10, "faithful": 40}
 _MOST_GONE = 10
