@@ -125,14 +125,29 @@ def test_what_cannot_be_fitted():
         linear.fit(np.zeros((2, 0)), np.zeros(2))
 
 
-@pytest.mark.parametrize("ridge", [0.1, 3.0])
-def test_left_out_errors_are_those_of_refits(ridge: float, monkeypatch: pytest.MonkeyPatch):
-    """At a fixed ridge."""
-    monkeypatch.setattr(linear, "_choose", lambda *_: ridge)
+@pytest.mark.parametrize("strength", [0.01, 0.3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_left_out_errors_are_those_of_refits(
+    strength: float, weighted: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """With one ridge to choose from."""
+    monkeypatch.setattr(linear, "_GRID", np.array([strength]))
     rng = np.random.default_rng(0)
     counts, outputs = rng.integers(0, 3, size=(20, 6)).astype(float), rng.normal(size=20)
-    found = linear.left_out(counts, outputs)
+    pi = rng.uniform(0.2, 2.0, 20) if weighted else np.ones(20)
+    pi /= pi.mean()
+    centred = counts - pi @ counts / 20
+    ridge = strength * np.trace(centred.T @ (pi[:, None] * centred)) / 6
+    found = linear.left_out(counts, outputs, pi)
     for i in range(20):
         rest = np.delete(np.arange(20), i)
-        other = linear.fit(counts[rest], outputs[rest], ridge=ridge).surrogate
+        # the weights of the rest are scaled to mean one again, and the ridge with them
+        other = linear.fit(counts[rest], outputs[rest], pi[rest], ridge / pi[rest].mean()).surrogate
         assert found[i] == pytest.approx(outputs[i] - other.predict(counts[[i]])[0, 0], abs=1e-9)
+
+
+def test_left_out_errors_are_never_much_worse_than_those_of_the_mean():
+    """Where counts tell nothing, the ridge is large enough to say nothing either."""
+    rng = np.random.default_rng(1)
+    counts, outputs = rng.integers(0, 2, size=(60, 40)).astype(float), rng.normal(size=60)
+    assert (linear.left_out(counts, outputs) ** 2).mean() < 1.1 * outputs.var()

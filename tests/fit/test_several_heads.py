@@ -8,10 +8,10 @@ from scipy import sparse
 
 from planted_heads import differences, from_vector, planted, soft_removal, vector
 from slalom import designs
-from slalom.fit import heads, readings, spread
+from slalom.fit import heads, misfit, readings, spread
 from slalom.fit.misfit import Shape, Task
 from slalom.perturb import Perturbations, from_keep
-from slalom.surrogate import Heads
+from slalom.surrogate import Heads, Slalom
 
 N = 7
 
@@ -56,8 +56,9 @@ def test_the_gradient_is_that_of_the_misfit(outputs: int, column: int, sloped: i
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_copies_of_a_unit_weigh_as_if_they_were_units_of_their_own():
+def test_copies_of_a_unit_weigh_as_if_they_were_units_of_their_own(monkeypatch: pytest.MonkeyPatch):
     """Counts of types give the misfit of positions that share their scores, up to a constant."""
+    monkeypatch.setattr(misfit, "STEEP", np.inf)  # how steep a gradient is depends on what it is summed over
     inverse, queries = np.array([0, 1, 0, 2, 1, 0, 3]), copies(N, 12)
     rng = np.random.default_rng(2)
     z, tail = rng.normal(size=(12, 1)), queries[8:]
@@ -245,3 +246,46 @@ def test_the_seed_decides():
     np.testing.assert_array_equal(vector(first.surrogate), vector(again.surrogate))
     np.testing.assert_array_equal(first.spread.known, again.spread.known)
     assert not np.array_equal(vector(first.surrogate), vector(other.surrogate))
+
+
+def test_a_gradient_on_the_brink_does_not_spoil_the_fit():
+    """One gradient a hundred times too long costs little of what the outputs tell."""
+    rng, n = np.random.default_rng(3), 12
+    model = planted(n, 2, 3.0, seed=5)
+    queries = designs.all_scales(n, 160, 1, n - 1, rng)
+    fresh = designs.all_scales(n, 200, 1, n - 1, rng).counts()
+    slopes = slopes_of(model, queries[150:], 0)
+    slopes[3] *= 100.0
+    fitted = heads.fit(queries.counts(), model.predict(queries.counts()), np.arange(n), slopes=slopes)
+    error = fitted.surrogate.predict(fresh) - model.predict(fresh)
+    assert error.var() < 0.1 * model.predict(fresh).var()
+
+
+def test_tokens_that_are_embedded_alike_are_expected_to_be_alike():
+    """Scores that follow the embeddings are found from fewer answers than scores that do not."""
+    rng, n = np.random.default_rng(4), 40
+    places = rng.normal(size=(n, 3))
+    model = Slalom(2.0 * places[:, :1], places[:, 1], np.zeros(1), 0.0)
+    queries = designs.all_scales(n, 60, 2, n - 1, rng)
+    fresh = designs.all_scales(n, 300, 1, n - 1, rng).counts()
+    truth = model.predict(fresh)
+    errors = []
+    for embeddings in (None, places @ rng.normal(size=(3, 20))):
+        fitted = heads.fit(
+            queries.counts(), model.predict(queries.counts()), np.arange(n), embeddings=embeddings
+        )
+        errors.append(((fitted.surrogate.predict(fresh) - truth) ** 2).mean())
+    assert errors[1] < 0.6 * errors[0]
+
+
+def test_directions_of_embeddings_do_not_depend_on_the_sign_of_an_axis():
+    rng = np.random.default_rng(5)
+    embeddings, inverse = rng.normal(size=(9, 30)), np.array([0, 1, 2, 0, 3, 4, 5, 6, 7])
+    embeddings[3] = embeddings[0]
+    along = heads.directions(embeddings, inverse)
+    first = np.unique(inverse, return_index=True)[1]
+    assert (along[first] ** 2).sum(axis=1).mean() == pytest.approx(1.0)
+    np.testing.assert_allclose(along[3], along[0])
+    turned = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    again = heads.directions(embeddings @ turned, inverse)
+    np.testing.assert_allclose(again @ again.T, along @ along.T, atol=1e-9)
