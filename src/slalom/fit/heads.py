@@ -130,7 +130,7 @@ def _solved(
         return loss + 0.5 * float(theta @ theta), back @ gradient + theta
 
     options = {"maxiter": _STEPS, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-9}
-    start = _start(shape, tokens.shape[1] + 1, rng)
+    start = _start(shape, len(sparse.csc_array(tokens).indptr), rng)
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     return centre + prior @ np.asarray(found.x)
 

@@ -101,6 +101,9 @@ class AnswerModel(BlackBox):
         """Why there are no soft-removal gradients; None if there are."""
         return self._reader.differentiable
 
+    def embeddings(self, tokens: Tokens) -> FloatArray | None:
+        return self._reader.embeddings(tokens)
+
     def of_part(self, low: int, high: int) -> AnswerModel:
         """The same model, asked for a part of the same answer; they share batches' tuning and checks."""
         other = copy.copy(self)

@@ -71,14 +71,7 @@ class Ask:
 
     def embeddings(self) -> FloatArray | None:
         """(n, D) where the model's embedding layer puts every token; None where it does not show that."""
-        module = getattr(self.model, "module", None)
-        layer = getattr(module, "get_input_embeddings", lambda: None)()
-        table = getattr(layer, "weight", None)
-        if table is None:
-            return None
-        return np.stack(
-            [table[list(piece)].detach().float().cpu().numpy().mean(axis=0) for piece in self.tokens.pieces]
-        ).astype(float)
+        return self.model.embeddings(self.tokens)
 
     def whole(self) -> FloatArray:
         """(K,) logits of the text as it is."""

@@ -162,6 +162,9 @@ class WholeAnswers(BlackBox):
         reasons = (reader.differentiable for reader in self._readers)
         return next((reason for reason in reasons if reason is not None), None)
 
+    def embeddings(self, tokens: Tokens) -> FloatArray | None:
+        return self._readers[0].embeddings(tokens)
+
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens of the text; the prompt is their frame."""
         reader = self._readers[0]

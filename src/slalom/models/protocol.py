@@ -100,6 +100,10 @@ class Model(Basic, Protocol):
         """(N, K) logits, and the soft-removal gradient (maths 3g) of logits @ weights, for each entry."""
         ...
 
+    def embeddings(self, tokens: Tokens) -> FloatArray | None:
+        """(n, D) where the embedding layer puts every token; None where the model does not show that."""
+        ...
+
     @property
     def shares_batches(self) -> bool:
         """Whether queries about several texts are answered in the same batches."""

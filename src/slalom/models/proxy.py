@@ -66,6 +66,9 @@ class BlackBox:
     ) -> tuple[FloatArray, FloatArray]:
         raise ModelError(f"this model has no soft-removal gradients: {self.differentiable}")
 
+    def embeddings(self, tokens: Tokens) -> FloatArray | None:  # noqa: ARG002
+        return None
+
     @property
     def shares_batches(self) -> bool:
         return False
@@ -177,6 +180,9 @@ class Proxy:
         self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         return self._model.gradients(tokens, perturbations, weights)
+
+    def embeddings(self, tokens: Tokens) -> FloatArray | None:
+        return self._model.embeddings(tokens)
 
     @property
     def shares_batches(self) -> bool:

@@ -229,11 +229,23 @@ class ModuleModel(BlackBox):
             rows = 1 if one_by_one(module) else None
             return answer(sequences, self._engine.over(forward), self._pace, rows)
 
+    def embeddings(self, tokens: Tokens) -> FloatArray | None:
+        """(n, D) the mean of a token's rows in the embedding layer; None where there is no such layer."""
+        layer = self._input_layer()
+        if not isinstance(layer, nn.Embedding):
+            return None
+        ids = [number for piece in tokens.pieces for number in piece]
+        rows = layer.weight.detach()[ids].float().cpu().numpy().astype(float)
+        starts = np.cumsum([0, *map(len, tokens.pieces)])
+        return np.add.reduceat(rows, starts[:-1]) / np.diff(starts)[:, None]
+
+    def _input_layer(self) -> object:
+        return getattr(self._module, "get_input_embeddings", lambda: None)()
+
     def check_vocabulary(self, tokens: Tokens) -> None:
         """Refuses tokens whose ids the module does not know."""
         # On a GPU an id outside the table would bring the whole process down.
-        embeddings = getattr(self._module, "get_input_embeddings", lambda: None)()
-        size = getattr(embeddings, "num_embeddings", None)
+        size = getattr(self._input_layer(), "num_embeddings", None)
         largest = max(max(piece) for piece in tokens.pieces)
         if size is not None and largest >= size:
             raise ModelError(
