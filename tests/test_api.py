@@ -135,9 +135,9 @@ def test_pairs_and_their_sides():
     pair = ("not great", "awful food")
     both = by_leaving_out(explainer, pair)
     assert both.tokens.strings == ("not", "great", "awful", "food")
-    second = by_leaving_out(explainer, pair, explain="second")
+    second = by_leaving_out(explainer, pair, side="second")
     assert second.tokens.strings == ("awful", "food")
-    assert second.settings["explain"] == "second"
+    assert second.settings["side"] == "second"
     np.testing.assert_allclose(second.score(), both.score()[2:], atol=1e-12)
 
 
@@ -221,7 +221,7 @@ def test_one_call(explainer: Explainer):
         ({"seed": True}, "seed"),
         ({"granularity": "letters"}, "must be 'positions', 'types', 'words' or 'tokens'; got 'letters'"),
         ({"granularity": "types"}, "'leave_one_out' does not explain token types"),
-        ({"explain": "third"}, "explain must be 'both', 'first' or 'second'"),
+        ({"side": "third"}, "side must be 'both', 'first' or 'second'"),
         ({"explain": "first"}, "needs a pair"),
         ({"every_class": "yes"}, "every_class must be True or False"),
         ({"progress": 7}, "progress must be True, False or a function"),

@@ -16,10 +16,10 @@ from slalom.api import Explainer
 from slalom.errors import InputError
 from slalom.models.windows import Windowed, reader, split, weights
 from slalom.perturb import from_keep, whole
+from slalom.scores import Windows
 from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import Tokens
 from slalom.units import check_units, grouped, is_punctuation, lines, numbers, paragraphs, sentences
-from slalom.windows import Windows
 
 TEXT = (
     "The waiterish bartender was unbelievably rude. We loved the desserts! "

@@ -6,27 +6,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import accumulate
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, cast, overload
 
-from slalom.checks import Budget, Seed, shown
+from slalom.checks import declared, shown
 from slalom.errors import InputError
-from slalom.explainers import MethodLike, together
+from slalom.explainers import together
 from slalom.explanation import Explanation
 from slalom.explanations import Explanations
-from slalom.models import BatchTokens, Output, Tolerance, open_model
+from slalom.files import Record
+from slalom.models import Access, open_model
 from slalom.models.ask import Ask
-from slalom.models.endpoint import Endpoint
-from slalom.models.prompt import Prompt
 from slalom.models.protocol import Model, Text
 from slalom.models.shared_batches import together as side_by_side
 from slalom.models.target import probabilities
 from slalom.models.text.texts import check_text
-from slalom.models.torch.engines import EngineName
-from slalom.progress import Finished, Progress, following
-from slalom.request import Granularity, Long, Request, Side, explain_one, some
-from slalom.units import Units
+from slalom.request import CallOptions, Finished, Label, Request, Side, explain_one, following, some
+from slalom.units import Span
 
-Target = str | int | tuple[str | int, str | int] | None
+Target = Label
 T = TypeVar("T")
 
 _AT_ONCE = 16
@@ -44,36 +41,8 @@ class Explainer:
     under the name `model`. docs/language-models.md has more.
     """
 
-    def __init__(
-        self,
-        model: Any = None,
-        tokenizer: Any = None,
-        *,
-        output: Output | None = None,
-        labels: Sequence[str] | Mapping[str, str] | None = None,
-        device: str | None = None,
-        batch_tokens: BatchTokens | None = None,
-        engine: EngineName | None = None,
-        engine_tolerance: Tolerance | None = None,
-        prompt: Prompt | None = None,
-        whole_answers: bool | None = None,
-        chat: bool | None = None,
-        endpoint: str | Endpoint | None = None,
-    ):
-        self.model: Model = open_model(
-            model,
-            tokenizer,
-            output=output,
-            labels=labels,
-            device=device,
-            batch_tokens=batch_tokens,
-            engine=engine,
-            engine_tolerance=engine_tolerance,
-            prompt=prompt,
-            whole_answers=whole_answers,
-            chat=chat,
-            endpoint=endpoint,
-        )
+    def __init__(self, model: object = None, tokenizer: object = None, **access: Unpack[Access]):
+        self.model: Model = open_model(model, tokenizer, **access)
 
     def __repr__(self) -> str:
         labels = ", ".join(self.labels[:5]) + (" …" if len(self.labels) > 5 else "")
@@ -93,32 +62,17 @@ class Explainer:
         """The model's probability of every label, for a text or for each text of a list."""
         texts = several(text)
         if texts is None:
-            return _predict(self.model, text)  # type: ignore[arg-type]
+            return _predict(self.model, cast(Text, text))
         return _side_by_side(self.model, [partial(_predict, text=one) for one in _each(texts)])
 
     @overload
-    def __call__(self, text: Text, **call: Any) -> Explanation: ...  # pyright: ignore[reportOverlappingOverload]
+    def __call__(self, text: Text, **call: Unpack[CallOptions]) -> Explanation: ...  # pyright: ignore[reportOverlappingOverload]
 
     @overload
-    def __call__(self, text: Iterable[Text], **call: Any) -> Explanations: ...
+    def __call__(self, text: Iterable[Text], **call: Unpack[CallOptions]) -> Explanations: ...
 
     def __call__(
-        self,
-        text: Text | Iterable[Text],
-        *,
-        target: Target | Iterable[Target] = None,
-        method: MethodLike = "slalom",
-        budget: Budget = "auto",
-        seed: Seed = 0,
-        granularity: Granularity = "positions",
-        every_class: bool = False,
-        explain: Side = "both",
-        units: Units = "words",
-        refine: bool = False,
-        long: Long = "cut",
-        pretokenized: bool = False,
-        progress: Progress | bool | None = None,
-        **options: Any,
+        self, text: Text | Iterable[Text], **call: Unpack[CallOptions]
     ) -> Explanation | Explanations:
         """Explain a text, a pair of texts (a tuple), or each text of a list.
 
@@ -126,94 +80,70 @@ class Explainer:
 
         target: label name or index, or a pair of them, ("A", "B"): why A rather than B. For a list also one
         for each text; by default the predicted label.
-        method: a name from `slalom methods`, or a function of your own; `options` are that method's own.
+        method: "slalom", another name from `slalom methods`, or a function of your own; all that is not
+        named here is an option of the method.
         budget: how many queries the method may ask, or "auto" to stop when the scores are good enough.
+        seed: what is drawn at random depends on it alone; 0 by default.
         units: what gets a score (docs/units.md). "words", read off a fit of tokens; "tokens"; or "sentences",
         "paragraphs", "lines" and spans [(start, end), …], which stay or go as a whole.
         refine: explain sentences (or the larger units named) first, then the words of those that matter.
         long: of a text longer than the model reads, "cut" explains the beginning, "windows" all of it.
         pretokenized: the text is a list of words, or a list of such lists; each word gets a score.
-        granularity: one score for each position, or for each token type; "words" joins tokens before they are
-        asked about, "tokens" is units="tokens".
+        granularity: one score for each of the "positions", or for each of the token "types"; "words" joins
+        tokens before they are asked about, "tokens" is units="tokens".
         every_class: explain the other labels too, from the same queries (`.of(label)`).
-        explain: which side of a pair; the other side then stays as it is.
+        side: "first" or "second" of a pair, and the other one stays as it is; "both" by default.
         progress: True for a bar; or a function that is called with the number of queries asked so far about
         the current text, also in between; what it raises ends the work.
         """
-        if not (progress is None or isinstance(progress, bool) or callable(progress)):
-            raise InputError(f"progress must be True, False or a function; got {shown(progress)}")
-        if pretokenized:
-            text, units = _joined(text, units)
-        each = units if pretokenized and isinstance(text, list) else None
-        texts, targets = several(text), several(target)
-        with following(progress, 1 if texts is None else len(texts)) as (report, finished):
-            first = None if texts is not None and targets is not None else target
-            request = Request(
-                first,  # type: ignore[arg-type]
-                method,
-                budget,
-                seed,
-                granularity,
-                every_class,
-                explain,
-                report,
-                options,
-                units if each is None else "words",  # type: ignore[arg-type]
-                refine,
-                long,
-            )
+        given: Record = {**call}
+        spans: list[list[Span]] | None = None
+        if given.pop("pretokenized", False):
+            joined, single = _joined(text, given.pop("units", "words"))
+            if single:
+                text, given["units"] = joined[0]
+            else:
+                text, spans = [one for one, _ in joined], [own for _, own in joined]
+        texts, targets = several(text), several(given.get("target"))
+        if texts is not None and targets is not None:
+            given["target"] = None
+        with following(given.pop("progress", None), 1 if texts is None else len(texts)) as (report, finished):
+            request = Request.of({**given, "progress": report})
             if texts is None:
-                return explain_one(self.model, text, request)  # type: ignore[arg-type]
-            requests = _requests(request, targets, len(texts))
-            if each is not None:
-                requests = [replace(one, units=own) for one, own in zip(requests, each, strict=True)]  # type: ignore[arg-type]
-            return _explain_all(self.model, _each(texts, explain), requests, finished)
+                return explain_one(self.model, cast(Text, text), request)
+            requests = _requests(request, targets, spans, len(texts))
+            return _explain_all(self.model, _each(texts, request.side), requests, finished)
+
+
+class ExplainOptions(Access, CallOptions, total=False):
+    """What `explain` takes: all that can be said of the model, and all that can be asked."""
 
 
 @overload
 def explain(  # pyright: ignore[reportOverlappingOverload]
-    text: Text, model: Any = None, tokenizer: Any = None, **call: Any
+    text: Text, model: object = None, tokenizer: object = None, **options: Unpack[ExplainOptions]
 ) -> Explanation: ...
 
 
 @overload
-def explain(text: Iterable[Text], model: Any = None, tokenizer: Any = None, **call: Any) -> Explanations: ...
+def explain(
+    text: Iterable[Text], model: object = None, tokenizer: object = None, **options: Unpack[ExplainOptions]
+) -> Explanations: ...
 
 
 def explain(
     text: Text | Iterable[Text],
-    model: Any = None,
-    tokenizer: Any = None,
-    *,
-    output: Output | None = None,
-    labels: Sequence[str] | Mapping[str, str] | None = None,
-    device: str | None = None,
-    batch_tokens: BatchTokens | None = None,
-    engine: EngineName | None = None,
-    engine_tolerance: Tolerance | None = None,
-    prompt: Prompt | None = None,
-    whole_answers: bool | None = None,
-    chat: bool | None = None,
-    endpoint: str | Endpoint | None = None,
-    **call: Any,
+    model: object = None,
+    tokenizer: object = None,
+    **options: Unpack[ExplainOptions],
 ) -> Explanation | Explanations:
-    """Explain a text in one call; `call` takes what an `Explainer` takes when it is called.
+    """Explain a text in one call, with all that an `Explainer` takes when it is made and when it is called.
 
     Without a model, the bundled one is used; it is loaded once per process. To explain several texts
     with a model of your own, make an `Explainer` and keep it.
     """
-    access: dict[str, Any] = {
-        "output": output,
-        "labels": labels,
-        "device": device,
-        "batch_tokens": batch_tokens,
-        "engine": engine,
-        "engine_tolerance": engine_tolerance,
-        "prompt": prompt,
-        "whole_answers": whole_answers,
-        "chat": chat,
-        "endpoint": endpoint,
-    }
+    call: Record = {**options}
+    access = {name: call.pop(name) for name in declared(Access) if name in call}
     if all(given is None for given in (model, tokenizer, *access.values())):
         return _bundled()(text, **call)
     return Explainer(model, tokenizer, **access)(text, **call)
@@ -237,32 +167,38 @@ def several(given: Any) -> list[Any] | None:
     return list(given) if isinstance(given, Iterable) else None
 
 
-def _joined(given: Any, units: Any) -> tuple[Any, Any]:
-    """Words as a text, and where they stand in it; of a list of such lists, lists of both."""
+def _joined(given: object, units: object) -> tuple[list[tuple[str, list[Span]]], bool]:
+    """Lists of words as texts, and where the words stand in them; whether it was one text only."""
     entries = several(given)
     if not entries or units != "words":
         what = "units are its words" if entries else f"got {shown(given)}"
         raise InputError(f"pretokenized=True takes a list of words, or a list of such lists; {what}")
-    if not all(isinstance(entry, str) for entry in entries):
-        pairs = [_joined(entry, units) for entry in entries]
-        return [text for text, _ in pairs], [spans for _, spans in pairs]
-    blank = [word for word in entries if not word or word.isspace()]
-    if blank:
-        raise InputError(f"a word of a pretokenized text is blank: {blank[0]!r}")
-    ends = list(accumulate(len(word) + 1 for word in entries))
-    spans = [(end - 1 - len(word), end - 1) for word, end in zip(entries, ends, strict=True)]
-    return " ".join(entries), spans
+    if all(isinstance(entry, str) for entry in entries):
+        return [_one_text(entries)], True
+    return [_one_text(several(entry) or [entry]) for entry in entries], False
 
 
-def _requests(request: Request, targets: list[Target] | None, count: int) -> list[Request]:
-    """The same for every text, but for its target."""
-    if targets is None:
-        return [request] * count
-    if len(targets) != count:
+def _one_text(words: list[str]) -> tuple[str, list[Span]]:
+    wrong = next((word for word in words if not isinstance(word, str) or not word.strip()), None)
+    if wrong is not None or not words:
+        raise InputError(f"words of a pretokenized text must be texts that are not blank; got {shown(wrong)}")
+    ends = list(accumulate(len(word) + 1 for word in words))
+    spans = [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
+    return " ".join(words), spans
+
+
+def _requests(
+    request: Request, targets: list[Label] | None, units: list[list[Span]] | None, count: int
+) -> list[Request]:
+    """The same for every text, but for its target, and for its words where they were given."""
+    if targets is not None and len(targets) != count:
         raise InputError(
             f"there are {count} texts, but {len(targets)} targets; give one for each, or one for all"
         )
-    return [replace(request, target=target) for target in targets]
+    requests = [replace(request, target=label) for label in targets] if targets else [request] * count
+    if units is None:
+        return requests
+    return [replace(one, units=own) for one, own in zip(requests, units, strict=True)]
 
 
 def _explain_all(

@@ -113,6 +113,14 @@ def checked(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str,
     return {name: known[name].check(name, value) for name, value in given.items()}
 
 
+def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise an InputError for the first name that is not known; `what` has the options."""
+    names = list(known)
+    stray = next((name for name in given if name not in names), None)
+    if stray is not None:
+        raise InputError(f"{what} has no option {stray!r}; its options are: {', '.join(names)}")
+
+
 @cache
 def allowed(annotation: Any) -> Allowed:
     """What an annotation allows."""

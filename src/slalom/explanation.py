@@ -12,26 +12,33 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from slalom.checks import Count, check
-from slalom.errors import FitError, InputError, MissingExtraError
-from slalom.files import from_json, read_text, to_json, write_text
-from slalom.levels import Level, coarser, in_order, read
+from slalom.errors import InputError, MissingExtraError
+from slalom.files import Record
 from slalom.perturb import kept_counts
-from slalom.scores import FIDELITY, RENAMED, Cost, Fidelity, Scores, check_finite, today
-from slalom.serialise import result_fields, result_record, tokens_from, tokens_record
+from slalom.scores import (
+    RENAMED,
+    Cost,
+    Fidelity,
+    Level,
+    Scores,
+    Windows,
+    by_name,
+    check_finite,
+    coarser,
+    in_order,
+    read,
+    today,
+)
 from slalom.surrogate import Additive, Heads, Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens, frozen
 from slalom.units import Units, check_units, name_of
 from slalom.units import numbers as unit_numbers
-from slalom.windows import Windows
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-__all__ = ["FIDELITY", "RENAMED", "Cost", "Explanation", "Scores"]
-
-FORMAT = "slalom-explanation"
-VERSION = 1
+__all__ = ["Cost", "Explanation", "Scores"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,12 +80,7 @@ class Explanation:
     def __post_init__(self) -> None:
         n = len(self.tokens)
         for name in ("scores", "stderr"):
-            given: Mapping[str, FloatArray] = getattr(self, name)
-            arrays = Scores({RENAMED.get(k, k): frozen(a, float) for k, a in given.items()})
-            wrong = [key for key, a in arrays.items() if a.shape != (n,)]
-            if wrong:
-                raise ValueError(f"{name} {wrong} do not have one number for each of the {n} tokens")
-            object.__setattr__(self, name, MappingProxyType(arrays))
+            object.__setattr__(self, name, by_name(name, getattr(self, name), n))
         object.__setattr__(self, "fidelity", MappingProxyType(Fidelity(self.fidelity)))
         object.__setattr__(self, "ranking", RENAMED.get(self.ranking, self.ranking))
         for name in ("settings", "classes", "levels"):
@@ -91,9 +93,7 @@ class Explanation:
             raise ValueError(f"ranking by {self.ranking!r}, but the scores are {sorted(self.scores)}")
         if self.surrogate is not None and self.surrogate.size != (n, 1):
             raise ValueError(f"a surrogate of {self.surrogate.size} units and outputs for {n} tokens")
-        if any(
-            level.numbers.shape != (n,) or self.ranking not in level.scores for level in self.levels.values()
-        ):
+        if not all(level.fits(n, self.ranking) for level in self.levels.values()):
             raise ValueError(f"a level does not fit {n} tokens that are ranked by {self.ranking!r}")
         measured = (self.scores, self.stderr, self.fidelity)
         check_finite(self.method, {"probabilities": self.probabilities, "output": self.output}, *measured)
@@ -251,109 +251,72 @@ class Explanation:
         columns |= dict(self.scores) | {f"{name}_stderr": a for name, a in self.stderr.items()}
         return pandas.DataFrame(columns)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """The document that `save` writes, in JSON's own types. It holds everything but the model's frame."""
-        return {"format": FORMAT, "version": VERSION, "tokens": tokens_record(self.tokens)} | _record(self)
+        return _serialise().to_dict(self)
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Explanation:
+    def from_dict(cls, document: Record) -> Explanation:
         """The explanation in a document made by `to_dict`."""
-        if document.get("format") != FORMAT:
-            raise InputError(f"this is no saved explanation: its format is {document.get('format')!r}")
-        if document.get("version") != VERSION:
-            raise InputError(
-                f"this explanation has format version {document.get('version')!r}; "
-                f"this version of slalom reads version {VERSION}"
-            )
-        try:
-            return _from_record(document, tokens_from(document["tokens"]))
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, FitError) as error:
-            raise InputError(f"this saved explanation is damaged: {type(error).__name__}: {error}") from error
+        return _serialise().from_dict(document)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the explanation as JSON; the file is replaced as a whole or not touched."""
-        write_text(path, to_json(self.to_dict()) + "\n")
+        _serialise().save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
         """Read an explanation that `save` wrote. Nothing in the file is executed."""
-        source = repr(os.fspath(path))
-        document = from_json(read_text(path), source)
-        try:
-            return cls.from_dict(document)
-        except InputError as error:
-            raise InputError(f"{source}: {error}") from error
-
-    # What follows looks up, and only when it is called: others' results become ours, a result shows itself.
+        return _serialise().load(path)
 
     @classmethod
     def from_shap(
         cls, found: Any, *, row: int | None = None, target: str | int | None = None, explainer: Any = None
     ) -> Explanation:
         """A text of a `shap.Explanation`; with an `explainer`, on the tokens and labels of its model."""
-        from slalom import foreign
-
-        return foreign.from_shap(found, row=row, target=target, explainer=explainer)
+        return _foreign().from_shap(found, row=row, target=target, explainer=explainer)
 
     @classmethod
     def from_captum(cls, attributions: Any, tokens: Sequence[str], **more: Any) -> Explanation:
         """Attributions of captum (a tensor) for tokens; options of `slalom.foreign.from_captum`."""
-        from slalom import foreign
-
-        return foreign.from_captum(attributions, tokens, **more)
+        return _foreign().from_captum(attributions, tokens, **more)
 
     @classmethod
     def from_lime(cls, found: Any, *, target: str | int | None = None, explainer: Any = None) -> Explanation:
         """A text explanation of the package lime."""
-        from slalom import foreign
-
-        return foreign.from_lime(found, target=target, explainer=explainer)
+        return _foreign().from_lime(found, target=target, explainer=explainer)
 
     @classmethod
     def from_inseq(
         cls, found: Any, *, row: int | None = None, step: int | None = None, explainer: Any = None
     ) -> Explanation:
         """inseq's attribution of the input, summed over the generated tokens, or for one `step`."""
-        from slalom import foreign
-
-        return foreign.from_inseq(found, row=row, step=step, explainer=explainer)
+        return _foreign().from_inseq(found, row=row, step=step, explainer=explainer)
 
     @classmethod
     def from_ferret(
         cls, found: Any, *, labels: Sequence[str] | None = None, explainer: Any = None
     ) -> Explanation:
         """An explanation of the package ferret; special tokens are left out."""
-        from slalom import foreign
-
-        return foreign.from_ferret(found, labels=labels, explainer=explainer)
+        return _foreign().from_ferret(found, labels=labels, explainer=explainer)
 
     def __repr__(self) -> str:
-        from slalom.view import shown
-
-        return shown.line(self)
+        return _shown().line(self)
 
     def __str__(self) -> str:
         """The answer in a sentence, the prediction, the five strongest tokens, how far to trust them."""
-        from slalom.view import shown
-
-        return shown.lines(self)
+        return _shown().lines(self)
 
     def _repr_html_(self) -> str:
-        from slalom.view import shown
-
-        return shown.fragment(self)
+        return _shown().fragment(self)
 
     def show(self, *, every_token: bool = False) -> None:
         """Show the explanation here: a live page in a notebook, text and table in a terminal."""
-        from slalom.view import shown
-
-        shown.show(self, every_token)
+        _shown().show(self, every_token)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The report as one page that needs nothing but itself; written to `path` where one is given."""
-        from slalom.view import shown
-
-        return shown.page(self, path)
+        return _shown().page(self, path)
 
     def plot(self, kind: Literal["bar", "plane", "waterfall", "text"] = "bar", **options: Any) -> Axes:
         """A matplotlib picture, on new axes or on `ax`.
@@ -361,9 +324,7 @@ class Explanation:
         "bar": the strongest tokens; "plane": value and importance of every token type; "waterfall": how the
         scores add up to the output; "text": the coloured text. `options` are those of `slalom.view.plot`.
         """
-        from slalom.view import shown
-
-        return shown.picture(self, kind, options)
+        return _shown().picture(self, kind, options)
 
     def __reduce__(self) -> tuple[Any, ...]:
         given = {entry.name: getattr(self, entry.name) for entry in fields(self)}
@@ -371,18 +332,19 @@ class Explanation:
         return partial(Explanation, **given), ()
 
 
-def _record(explanation: Explanation) -> dict[str, Any]:
-    others = {label: _record(other) for label, other in explanation.classes.items()}
-    return result_record(explanation) | {"classes": others}
+def _serialise():  # like the next two: what lies above is looked up only when it is called
+    from slalom import serialise
+
+    return serialise
 
 
-def _from_record(record: Mapping[str, Any], tokens: Tokens) -> Explanation:
-    others = {label: _other(label, other, tokens) for label, other in record["classes"].items()}
-    cost = Cost.from_record(record["cost"])
-    return Explanation(tokens=tokens, cost=cost, classes=others, **result_fields(record))
+def _foreign():
+    from slalom import foreign
+
+    return foreign
 
 
-def _other(label: str, record: Mapping[str, Any], tokens: Tokens) -> Explanation:
-    if record["target"] != label or record["classes"]:
-        raise ValueError(f"the explanation of the label {label!r} is one of {record['target']!r}")
-    return _from_record(record, tokens)
+def _shown():
+    from slalom.view import shown
+
+    return shown

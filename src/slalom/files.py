@@ -17,9 +17,13 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 from slalom.errors import InputError, SlalomWarning
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+Record: TypeAlias = dict[str, Any]
+"""A JSON object: what stands in it is known when it is read."""
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -156,11 +160,11 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def number(value: Any) -> float:
+def number(value: object) -> float:
     """A number written by `plain`."""
     if value is None:
         return math.nan
-    if isinstance(value, str) and value not in ("inf", "-inf"):
+    if not isinstance(value, int | float) and value not in ("inf", "-inf"):
         raise ValueError(f"{value!r} is not a number")
     return float(value)
 

@@ -3,35 +3,45 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 
-from slalom.checks import Budget, Seed, declared
-from slalom.coarse_to_fine import both_levels, mixed, that_matter
+from slalom.checks import Budget, Seed, declared, shown
 from slalom.errors import InputError, SlalomWarning
-from slalom.explainers import MethodLike, check_options, load, method_name, options
+from slalom.explainers import MethodLike, check_options, load, method_name, option_ranges, options
 from slalom.explanation import Cost, Explanation
-from slalom.files import plain, versions
-from slalom.levels import in_order
-from slalom.long_texts import combined
-from slalom.long_texts import note as long_note
+from slalom.explanations import both_levels, combined, mixed, that_matter
+from slalom.explanations import note as long_note
+from slalom.files import Record, plain, versions
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Text
 from slalom.models.target import Target, choose_target
 from slalom.models.text.texts import check_text
 from slalom.models.two_labels import two_labels
 from slalom.models.windows import Windowed, split, weights
-from slalom.progress import Progress
+from slalom.scores import in_order
 from slalom.tokens import Tokens
-from slalom.units import check_units, grouped, name_of, whole_units
+from slalom.units import Units, check_units, grouped, name_of, whole_units
 from slalom.units import numbers as unit_numbers
 
+Label = str | int | tuple[str | int, str | int] | None
+"""A label by name or place, a pair of them, or the one that the model predicts."""
 Granularity = Literal["positions", "types", "words", "tokens"]
 Long = Literal["cut", "windows"]
 Side = Literal["both", "first", "second"]
+Progress = Callable[[int], None]
+"""Called with the number of queries asked so far about a text."""
+Finished = Callable[[], object]
+"""Called when a text is explained."""
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from slalom.label_counts import LabelCounts
 
 _USED = ("torch", "transformers", "numpy")
 """Packages whose versions belong to a result, whichever of them this process has imported."""
@@ -40,27 +50,76 @@ _MANY_UNKNOWN = 0.2
 """The share of unknown tokens from which an explanation warns of them."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a caller asked for, checked."""
+class MethodOptions(TypedDict, total=False):
+    """Options that some method has; `slalom methods NAME` says what they are, docs/methods.md says more.
 
-    target: str | int | tuple[str | int, str | int] | None
+    An option of a method from elsewhere is not known here: hand it on as `**{"its_name": value}`.
+    """
+
+    alpha: float | Literal["auto"]
+    baseline: Literal["token", "zero"]
+    batch_size: int
+    data: Iterable[tuple[str, str | int]] | LabelCounts | str | Path | None
+    design: Literal["short", "deletions", "subsets"]
+    effort: Literal["fast", "balanced", "faithful"]
+    epochs: int | Literal["auto"]
+    gamma: float
+    gradients: bool | Literal["auto"]
+    kernel_width: float
+    l1_reg: float | Literal[False, "aic", "bic"]
+    layer: int
+    learning_rate: float
+    length: int | None
+    most: int
+    most_steps: int
+    noise: float
+    reading: Literal["alpha_avg", "alpha_max", "rollout", "flow", "grad_x_input", "avg", "l1", "l2"]
+    smoothing: float
+    steps: int
+    strict: bool
+
+
+class CallOptions(MethodOptions, total=False):
+    """What an `Explainer` takes when it is called; `Explainer.__call__` says what each of them does."""
+
+    target: Label | Iterable[Label]
     method: MethodLike
     budget: Budget
     seed: Seed
     granularity: Granularity
     every_class: bool
     side: Side
-    progress: Progress | None
-    options: Mapping[str, Any]
-    units: Any = "words"
+    units: Units
+    refine: bool
+    long: Long
+    pretokenized: bool
+    progress: Progress | bool | None
+    explain: Side
+    """What `side` was called before."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a caller asked for, checked."""
+
+    target: Label = None
+    method: MethodLike = "slalom"
+    budget: Budget = "auto"
+    seed: Seed = 0
+    granularity: Granularity = "positions"
+    every_class: bool = False
+    side: Side = "both"
+    progress: Progress | None = None
+    units: Units = "words"
     refine: bool = False
     long: Long = "cut"
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    """The method's own."""
 
     def __post_init__(self) -> None:
         for name, allowed in declared(Request).items():
-            word = "explain" if name == "side" else name
-            object.__setattr__(self, name, allowed.check(word, getattr(self, name)))
+            if name not in ("units", "options"):
+                object.__setattr__(self, name, allowed.check(name, getattr(self, name)))
         units = check_units(self.units)
         finest = self.granularity in ("tokens", "types") and not whole_units(units)
         object.__setattr__(self, "units", "tokens" if finest else units)
@@ -71,10 +130,27 @@ class Request:
                 "use positions or words"
             )
 
+    @classmethod
+    def of(cls, call: Record) -> Request:
+        """The request of a call: what it does not know by name is an option of the method."""
+        if "explain" in call:
+            warnings.warn("explain= (a side of a pair) is called side= now", SlalomWarning, stacklevel=3)
+            call = {"side": call["explain"], **{name: call[name] for name in call if name != "explain"}}
+        known = {entry.name for entry in fields(cls)} - {"options"}
+        own = {name: value for name, value in call.items() if name not in known}
+        return cls(**{name: value for name, value in call.items() if name in known}, options=own)
+
     @property
-    def method_options(self) -> dict[str, Any]:
+    def method_options(self) -> dict[str, object]:
         kind = {"granularity": "types"} if self.granularity == "types" else {}
         return {"budget": self.budget, "seed": self.seed, **kind, **self.options}
+
+    @property
+    def given_granularity(self) -> Granularity:
+        """What the scores are of: some methods have scores of types, whatever is asked for."""
+        allowed = option_ranges(self.method).get("granularity")
+        only_types = allowed is not None and allowed.choices == ("types",)
+        return "types" if only_types and self.granularity != "words" else self.granularity
 
 
 def explain_one(model: Model, text: Text, request: Request) -> Explanation:
@@ -82,13 +158,12 @@ def explain_one(model: Model, text: Text, request: Request) -> Explanation:
     start = model.clock()
     check_text(text, request.side)
     tokens = _tokens(model, text, request)
-    model, target = two_labels(model, request.target)
-    request = replace(request, target=target)
+    model, label = two_labels(model, request.target)
     parts = split(tokens)
     windows = (
-        _refined(model, parts, request)
+        _refined(model, parts, request, label)
         if request.refine
-        else _run(model, _grouped(parts, request), request)[0]
+        else _run(model, _grouped(parts, request), request, label)[0]
     )
     explanation = combined(tokens, windows, weights(parts))
     # The classes share their queries, so each of them cost what all of them cost together.
@@ -122,15 +197,14 @@ def _grouped(parts: list[Tokens], request: Request) -> list[Tokens]:
 
 
 def _run(
-    model: Model, parts: list[Tokens], request: Request, label: str | None = None
+    model: Model, parts: list[Tokens], request: Request, label: str | int | None
 ) -> tuple[list[Explanation], str]:
     """The explanation of each window, and the label that is explained; a budget is shared out evenly."""
     asks: list[Ask] = []
     for part in parts:
         asks.append(Ask(model, part, _counting(request.progress, list(asks))))
     logits = weights(parts) @ np.array([ask.whole() for ask in asks])
-    wanted: Any = request.target if label is None else label
-    target = choose_target(model, wanted, logits)
+    target = choose_target(model, label, logits)
     call = request.method_options
     if request.budget != "auto":
         call["budget"] = max(request.budget // len(parts), 1)
@@ -139,7 +213,7 @@ def _run(
 
 
 def _one(
-    ask: Ask, target: Target, others: list[int], method: MethodLike, call: dict[str, Any]
+    ask: Ask, target: Target, others: list[int], method: MethodLike, call: dict[str, object]
 ) -> Explanation:
     run = load(method)
     try:
@@ -162,7 +236,9 @@ def _counting(progress: Progress | None, before: list[Ask]) -> Progress | None:
     return lambda queries: progress(queries + sum(ask.cost.queries for ask in before))
 
 
-def _refined(model: Model, parts: list[Tokens], request: Request) -> list[Explanation]:
+def _refined(
+    model: Model, parts: list[Tokens], request: Request, label: str | int | None
+) -> list[Explanation]:
     """Sentences first, then the words of those that matter, with what is left of the budget."""
     units = request.units if whole_units(request.units) else "sentences"
     numbers = [in_order(part, unit_numbers(part, units)) for part in parts]
@@ -173,11 +249,11 @@ def _refined(model: Model, parts: list[Tokens], request: Request) -> list[Explan
         rest = replace(request, budget=max(request.budget - request.budget // 3, 1))
     elif "effort" in options(request.method) and "effort" not in request.options:
         first = replace(request, options={**request.options, "effort": "fast"})
-    coarse, label = _run(model, groups, first)
+    coarse, explained = _run(model, groups, first, label)
     chosen = that_matter(coarse, weights(parts))
     finer = [mixed(each, some) for each, some in zip(numbers, chosen, strict=True)]
     places = [place for place, some in enumerate(chosen) if some.any()]
-    fine, _ = _run(model, [parts[place].grouped(finer[place]) for place in places], rest, label)
+    fine, _ = _run(model, [parts[place].grouped(finer[place]) for place in places], rest, explained)
     found: dict[int, Explanation] = dict(zip(places, fine, strict=True))
     return [
         both_levels(name_of(units), one, found.get(place), numbers[place], finer[place])
@@ -191,9 +267,9 @@ def _completed(explanation: Explanation, model: Model, request: Request, seconds
         **explanation.settings,
         "seed": request.seed,
         "budget": request.budget,
-        "granularity": request.granularity,
+        "granularity": request.given_granularity,
         "units": "words" if request.refine and whole_units(request.units) else plain(request.units),
-        "explain": request.side,
+        "side": request.side,
         "model": model.name,
         "versions": versions(("slalom-xai", *_USED)),
     }
@@ -236,3 +312,22 @@ def some(tokens: Tokens) -> Tokens:
             f"the model's tokenizer finds no token in {tokens.text[:40]!r}; nothing can be explained"
         )
     return tokens
+
+
+@contextmanager
+def following(progress: Progress | bool | None, texts: int) -> Iterator[tuple[Progress | None, Finished]]:
+    """What to call while texts are explained: a caller's own function, a bar, or nothing."""
+    if not (progress is None or isinstance(progress, bool) or callable(progress)):
+        raise InputError(f"progress must be True, False or a function; got {shown(progress)}")
+    if progress is not True:
+        yield progress or None, lambda: None
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a notebook without widgets gets a bar of letters
+        from tqdm.auto import tqdm
+
+        bar = tqdm(total=texts, unit="text", desc="asking the model", leave=False)
+    try:
+        yield lambda queries: bar.set_postfix_str(f"{queries:,} queries"), bar.update
+    finally:
+        bar.close()

@@ -132,7 +132,7 @@ def test_another_seed_is_another_draw_or_changes_nothing(method: str):
 def test_a_pair_of_which_one_side_is_explained(method: str):
     own = {"data": DATA} if methods()[method].needs == "labelled data" else {}
     pair = ("was the food great", "the service was awful")
-    found = explainer("bundled")(pair, method=method, budget=BUDGET, explain="second", **own)
+    found = explainer("bundled")(pair, method=method, budget=BUDGET, side="second", **own)
     assert found.tokens.segments.tolist() == [1] * 4
     assert np.isfinite(found.score()).all()
 

@@ -81,7 +81,7 @@ def test_an_explanation_is_the_one_that_python_gives(
 def test_a_pair_is_explained_on_one_side(http: httpx.Client, models: dict[str, Any]):
     answer = explained(http, text=PAIR[0], pair=PAIR[1], explain="second", method="occlusion")
     got = Explanation.from_dict(answer["explanation"])
-    wanted = Explainer(models["tiny"])(PAIR, explain="second", method="occlusion")
+    wanted = Explainer(models["tiny"])(PAIR, side="second", method="occlusion")
     same_scores(got.score(), wanted.score())
 
 

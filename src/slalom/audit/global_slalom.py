@@ -22,7 +22,7 @@ from slalom.models import open_model
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model
 from slalom.models.target import Target, choose_target
-from slalom.serialise import matrix, numbers, strings, surrogate_from, surrogate_record
+from slalom.serialise import cost_from, matrix, numbers, strings, surrogate_from, surrogate_record
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray, IntArray, frozen
 
@@ -141,7 +141,7 @@ def _from_record(record: Mapping[str, Any]) -> GlobalSlalom:
         outputs=strings(record["outputs"]),
         labels=strings(record["labels"]),
         fidelity={name: number(value) for name, value in record["fidelity"].items()},
-        cost=Cost.from_record(record["cost"]),
+        cost=cost_from(record["cost"]),
         settings=record["settings"],
     )
 

@@ -53,6 +53,7 @@ _TAKEN = (
     "seed",
     "granularity",
     "every_class",
+    "side",
     "explain",
     "progress",
     "units",

@@ -100,7 +100,7 @@ def compare(
                 "seed": seed,
                 "granularity": arguments.granularity(words),
                 "units": arguments.units(units, tokens),
-                "explain": side.value if side else "both",
+                "side": side.value if side else "both",
             }
             texts = given if pair is None else (given, pair)
             calls = [{**call, "method": name} for name in chosen or names()]

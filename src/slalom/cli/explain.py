@@ -82,7 +82,7 @@ def explain(
                 "refine": refine,
                 "long": long.value,
                 "every_class": every_class,
-                "explain": side.value if side else "both",
+                "side": side.value if side else "both",
                 **method_options,
             }
             texts = given if pair is None else (given, pair)

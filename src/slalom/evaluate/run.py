@@ -161,10 +161,7 @@ def _counted(chosen: Iterable[Variant], judges: Iterable[Judge]) -> bool:
 
 def _orderly(variant: Variant, call: Mapping[str, Any]) -> None:
     """Raise now what every single explanation would raise."""
-    given = {"granularity": "positions", **call, **variant.call}
-    general = (given.pop(name) for name in ("target", "budget", "seed", "granularity", "units"))
-    target, budget, seed, granularity, units = general
-    Request(target, variant.method, budget, seed, granularity, False, "both", None, given, units)
+    Request.of({**call, **variant.call, "method": variant.method})
 
 
 Job = tuple[Document, str, str]

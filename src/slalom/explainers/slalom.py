@@ -29,9 +29,9 @@ from slalom.explainers._slalom.trust import fidelity
 from slalom.explanation import Explanation
 from slalom.fit import readings
 from slalom.fit.blas import one_thread
-from slalom.levels import Level, in_order
 from slalom.models.ask import Ask
 from slalom.models.target import Target
+from slalom.scores import Level, in_order
 from slalom.tokens import FloatArray, Tokens
 
 NEEDS = "logits"

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict, Unpack
 
-from slalom.checks import Range, checked, shown
+from slalom.checks import Range, check_known, checked, declared, shown
 from slalom.errors import InputError, ModelError
 from slalom.models.endpoint import Endpoint, open_endpoint
 from slalom.models.outputs import Output
@@ -17,27 +17,32 @@ from slalom.models.protocol import Basic, Model, Text
 from slalom.models.proxy import declared
 from slalom.models.torch.engines import EngineName, check_engine
 
-__all__ = ["Model", "Output", "Text", "open_model"]
+__all__ = ["Access", "Model", "Output", "Text", "open_model"]
 
 BatchTokens = Annotated[int, Range(1, 1_000_000_000)]
 Tolerance = Annotated[float, Range(1e-20, 1000)]
 
 
-def open_model(
-    model: Any = None,
-    tokenizer: Any = None,
-    *,
-    output: Output | None = None,
-    labels: Sequence[str] | Mapping[str, str] | None = None,
-    device: str | None = None,
-    batch_tokens: BatchTokens | None = None,
-    engine: EngineName | None = None,
-    engine_tolerance: Tolerance | None = None,
-    prompt: Prompt | None = None,
-    whole_answers: bool | None = None,
-    chat: bool | None = None,
-    endpoint: str | Endpoint | None = None,
-) -> Model:
+class Access(TypedDict, total=False):
+    """What can be said of a model that is opened; docs/models.md has the table. None: nothing is said."""
+
+    output: Output | None
+    labels: Sequence[str] | Mapping[str, str] | None
+    device: str | None
+    batch_tokens: BatchTokens | None
+    engine: EngineName | None
+    engine_tolerance: Tolerance | None
+    prompt: Prompt | None
+    whole_answers: bool | None
+    chat: bool | None
+    endpoint: str | Endpoint | None
+
+
+_OF_MODULES = ("output", "labels", "device", "batch_tokens", "engine", "engine_tolerance")
+"""What else belongs to a prompt."""
+
+
+def open_model(model: object = None, tokenizer: object = None, **access: Unpack[Access]) -> Model:
     """A model to explain, from whatever there is:
 
     - nothing, or "bundled": the sentiment classifier that comes with the package;
@@ -59,19 +64,14 @@ def open_model(
     `chat` applies the tokenizer's chat template, by default where there is one. With an `endpoint`, an
     address or an `Endpoint`, the language model is behind it, and `model` is its name there.
     """
-    given = {
-        "output": output,
-        "labels": labels,
-        "device": device,
-        "batch_tokens": batch_tokens,
-        "engine": engine,
-        "engine_tolerance": engine_tolerance,
-    }
-    options = checked(open_model, given)
-    check_engine(engine, engine_tolerance)
+    check_known("a model", access, declared(Access))
+    options = checked(Access, {name: access.get(name) for name in _OF_MODULES})
+    check_engine(options["engine"], options["engine_tolerance"])
+    endpoint, prompt = access.get("endpoint"), access.get("prompt")
+    whole_answers, chat = access.get("whole_answers"), access.get("chat")
     if endpoint is not None:
         _only(options | {"tokenizer": tokenizer, "whole_answers": whole_answers, "chat": chat}, "labels")
-        return open_endpoint(endpoint, model, prompt, labels)
+        return open_endpoint(endpoint, model, prompt, options["labels"])
     asking = _asking(prompt, whole_answers, chat, options)
     device = options.pop("device")
     if model is None or isinstance(model, (str, Path)):
@@ -82,8 +82,9 @@ def open_model(
         return _as_it_is(model, tokenizer, options)
     if _is_module(model):
         return _from_module(model, tokenizer, options, asking)
-    if _is_module(getattr(model, "model", None)) and getattr(model, "tokenizer", None) is not None:
-        return _from_module(model.model, model.tokenizer if tokenizer is None else tokenizer, options, asking)
+    inside, own = getattr(model, "model", None), getattr(model, "tokenizer", None)
+    if _is_module(inside) and own is not None:
+        return _from_module(inside, own if tokenizer is None else tokenizer, options, asking)
     if callable(model) and asking is None:
         return _from_function(model, tokenizer, options)
     raise InputError(

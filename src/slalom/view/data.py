@@ -14,11 +14,11 @@ from scipy.special import softmax
 
 from slalom.explanation import Explanation
 from slalom.files import plain
+from slalom.scores import Windows
 from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import FloatArray, IntArray
 from slalom.view import answer, sentences
 from slalom.view.text import Run, label, spellings, strength, visible
-from slalom.windows import Windows
 
 _SPARE = 2
 """Decimals beyond those that are shown, so that bars and dots stand where they belong."""

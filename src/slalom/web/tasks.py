@@ -65,7 +65,7 @@ def explain(place: Place, order: ExplainRequest, watch: Watch, most: int) -> Exp
         granularity=order.granularity,
         units=order.units,
         every_class=order.every_class,
-        explain=order.explain,
+        side=order.explain,
         progress=watch.report,
         **_options(order),
     )

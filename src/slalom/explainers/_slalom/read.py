@@ -6,7 +6,7 @@ import numpy as np
 
 from slalom.explainers._slalom.study import Study
 from slalom.fit.readings import importance_slopes, output_slopes, root
-from slalom.levels import Level, centre, readings
+from slalom.scores import Level, centre, readings
 from slalom.surrogate import Heads
 from slalom.tokens import FloatArray, IntArray, Tokens
 

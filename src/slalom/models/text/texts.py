@@ -90,14 +90,14 @@ def _range(at: IntArray, low: int, high: int) -> Span:
 def check_text(text: Text, explain: Explain) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The text or both texts of a pair, and which of them are explained; refuses what cannot be read."""
     if explain not in ("both", "first", "second"):
-        raise InputError(f"explain must be 'both', 'first' or 'second'; got {explain!r}")
+        raise InputError(f"side must be 'both', 'first' or 'second'; got {explain!r}")
     pair = isinstance(text, tuple)
     texts = text if isinstance(text, tuple) else (text,)
     if (pair and len(texts) != 2) or not all(isinstance(part, str) for part in texts):
         given = ", ".join(type(part).__name__ for part in texts)
         raise InputError(f"a text must be a str or a pair of str; got {f'({given})' if pair else given}")
     if not pair and explain != "both":
-        raise InputError(f"explain={explain!r} needs a pair of texts; got a single text")
+        raise InputError(f"side={explain!r} needs a pair of texts; got a single text")
     sides = {"both": tuple(range(len(texts))), "first": (0,), "second": (1,)}[explain]
     for part in texts:
         _check_unicode(part)
