@@ -69,13 +69,11 @@ def test_an_explanation_of_a_plain_function(explainer: Explainer):
 def test_what_the_api_adds(explainer: Explainer):
     explanation = by_leaving_out(explainer, seed=3, budget=50, scale=2.0)
     settings = explanation.settings
-    assert {
-        name: settings[name] for name in ("seed", "budget", "granularity", "explain", "model", "scale")
-    } == {
+    assert {name: settings[name] for name in ("seed", "budget", "granularity", "side", "model", "scale")} == {
         "seed": 3,
         "budget": 50,
         "granularity": "positions",
-        "explain": "both",
+        "side": "both",
         "model": "sentiment",
         "scale": 2.0,
     }
@@ -222,7 +220,7 @@ def test_one_call(explainer: Explainer):
         ({"granularity": "letters"}, "must be 'positions', 'types', 'words' or 'tokens'; got 'letters'"),
         ({"granularity": "types"}, "'leave_one_out' does not explain token types"),
         ({"side": "third"}, "side must be 'both', 'first' or 'second'"),
-        ({"explain": "first"}, "needs a pair"),
+        ({"side": "first"}, "needs a pair"),
         ({"every_class": "yes"}, "every_class must be True or False"),
         ({"progress": 7}, "progress must be True, False or a function"),
         ({"scael": 2}, "the method 'leave_one_out' has no option 'scael'; its options are: scale"),

@@ -175,7 +175,7 @@ def _joined(given: object, units: object) -> tuple[list[tuple[str, list[Span]]],
         raise InputError(f"pretokenized=True takes a list of words, or a list of such lists; {what}")
     if all(isinstance(entry, str) for entry in entries):
         return [_one_text(entries)], True
-    return [_one_text(several(entry) or [entry]) for entry in entries], False
+    return [_one_text(several(entry) or []) for entry in entries], False
 
 
 def _one_text(words: list[str]) -> tuple[str, list[Span]]:

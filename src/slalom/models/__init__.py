@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, Unpack
 
-from slalom.checks import Range, check_known, checked, declared, shown
+from slalom.checks import Range, check_known, checked, shown
 from slalom.errors import InputError, ModelError
 from slalom.models.endpoint import Endpoint, open_endpoint
 from slalom.models.outputs import Output
@@ -64,7 +64,7 @@ def open_model(model: object = None, tokenizer: object = None, **access: Unpack[
     `chat` applies the tokenizer's chat template, by default where there is one. With an `endpoint`, an
     address or an `Endpoint`, the language model is behind it, and `model` is its name there.
     """
-    check_known("a model", access, declared(Access))
+    check_known("a model", access, Access.__annotations__)
     options = checked(Access, {name: access.get(name) for name in _OF_MODULES})
     check_engine(options["engine"], options["engine_tolerance"])
     endpoint, prompt = access.get("endpoint"), access.get("prompt")
