@@ -149,8 +149,8 @@ def _opening(results: Results) -> str:
         f"{len(results.finished)} documents{span}, cut to {settings['cut']} tokens, explained for {label}; "
         f"budget {settings['budget']}, seed {settings['seed']}.\n\n"
         "Means ± standard errors over documents; ↑ high is good, ↓ low is good. Bold: best or tied, where "
-        "the leader is not shown to be better (sign flips over documents, 5 % for all pairs together), and "
-        "not all methods are tied. In brackets the number of documents, where it is not all of them."
+        "the leader is not shown to be better (sign flips and bootstrap over documents, 5 % for all pairs "
+        "together), and not all methods are tied. In brackets the number of documents, where it is not all."
     )
 
 

@@ -161,13 +161,23 @@ def verdict(table: Table) -> str:
     return "; ".join(parts) + "."
 
 
+_ENOUGH = 1.0
+"""Documents are too few where a mean difference of so many standard deviations would not be shown."""
+
+
 def _undecided(table: Table, judged: list[Number]) -> str:
-    """Why nobody is ahead: too few documents for anybody to be, or no difference on as many as there are."""
-    most = max(table.standings[number].documents for number in judged)
-    if not any(table.standings[number].enough for number in judged):
-        documents = "1 document" if most == 1 else f"{most} documents"
+    """Why nobody is ahead: too few documents for that, or no difference on as many as there are."""
+    standings = [table.standings[number] for number in judged]
+    most, shows = max(s.documents for s in standings), min(s.detectable for s in standings)
+    documents = "1 document" if most == 1 else f"{most} documents"
+    if math.isinf(shows):
         return (
             f"Too few documents to tell: {documents}, and no outcome on fewer than {least_documents()} can."
+        )
+    if shows > _ENOUGH:
+        return (
+            f"Too few documents to tell: on {documents} a difference shows from {shows:.1f} of its standard "
+            "deviations on."
         )
     return (
         f"No number tells the methods apart on these {most} documents: use the cheapest, or judge more "
