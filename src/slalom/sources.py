@@ -78,24 +78,23 @@ class AnswerExplanation:
         }
 
     def __str__(self) -> str:
-        from slalom.view import sources
+        from slalom.view import shown as views
 
-        return sources.lines(self)
+        return views.answered_lines(self)
 
     def __repr__(self) -> str:
         return f"<AnswerExplanation of {shown(self.answer)} over {len(self.explanation)} sources>"
 
     def _repr_html_(self) -> str:
-        from slalom.view import sources
+        from slalom.view import shown as views
 
-        return sources.fragment(self)
+        return views.answered_fragment(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The answer, its parts and the sources as one page that needs nothing but itself."""
         from slalom.view import shown as views
-        from slalom.view import sources
 
-        return views.written(sources.render(self), path)
+        return views.answered_page(self, path)
 
 
 def explain_answer(

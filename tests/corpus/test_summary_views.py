@@ -23,7 +23,7 @@ from slalom.audit.summary import summarize
 from slalom.cli import app
 from slalom.view.tables import Report, least_count, spurious, told
 from slalom.view.tables_html import render
-from slalom.view.tables_view import show
+from slalom.view.tables_terminal import show
 
 
 @pytest.fixture(autouse=True)

@@ -23,9 +23,9 @@ from handmade import (
 )
 from slalom.explanation import Explanation
 from slalom.surrogate import Additive, Slalom
-from slalom.view import data
+from slalom.view import page as data
 from slalom.view.html import LIMIT, TOP, fragment, render
-from slalom.view.style import FRAGMENT, LEVELS, PAGE, SCRIPT, shade
+from slalom.view.page import FRAGMENT, LEVELS, PAGE, SCRIPT, shade
 from slalom.view.text import Run, runs
 
 TAGS = (

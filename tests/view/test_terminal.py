@@ -21,8 +21,7 @@ from handmade import (
     tokens_of,
 )
 from slalom.explanation import Explanation
-from slalom.view.shades import shade
-from slalom.view.terminal import TOP, show
+from slalom.view.terminal import TOP, shade, show
 
 LONG = " ".join(f"word{i}" for i in range(40))
 

@@ -14,7 +14,7 @@ import pytest
 from handmade import heads_explanation, single_score, slalom_explanation
 from slalom.explanation import Explanation
 from slalom.surrogate import Additive, Heads, Slalom
-from slalom.view import data
+from slalom.view import page as data
 from slalom.view.text import runs
 
 TEXT = " ".join(f"word{i}" for i in range(24))

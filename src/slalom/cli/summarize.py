@@ -108,7 +108,7 @@ def deliver_report(
     if document is not None:
         typer.echo(to_json(document))
     else:
-        from slalom.view.tables_view import show
+        from slalom.view.tables_terminal import show
 
         show(report, top)
     for path in (html, csv):

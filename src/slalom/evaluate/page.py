@@ -9,7 +9,7 @@ from pathlib import Path
 
 from slalom.evaluate import protocols
 from slalom.evaluate.table import Number, Table, missing, plain_cell, verdict
-from slalom.view.style import FRAGMENT, PAGE, policy
+from slalom.view.page import FRAGMENT, skeleton
 from slalom.view.text import visible
 
 _STYLE = """
@@ -28,17 +28,9 @@ _STYLE = """
 def render(table: Table, figures: Sequence[Path] = ()) -> str:
     """The page; `figures` are PNG files, which it holds itself."""
     settings = table.results.settings
-    title = escape(visible(f"{settings['model']['name']} on {settings['data']}"))
-    allowed = policy((PAGE, FRAGMENT, _STYLE)) + "; img-src data:"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{title}</title>\n<style>{PAGE}</style>\n<style>{FRAGMENT}</style>\n"
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n<h1>slalom evaluate <span>{title}</span></h1>\n"
-        f'<div class="slalom-explanation">{_body(table, figures)}</div>\n</main>\n</body>\n</html>\n'
-    )
+    title = f"{settings['model']['name']} on {settings['data']}"
+    inside = f'<div class="slalom-explanation">{_body(table, figures)}</div>'
+    return skeleton(title, f"evaluation of {title}", inside, (FRAGMENT, _STYLE), images=True)
 
 
 def _body(table: Table, figures: Sequence[Path]) -> str:

@@ -16,7 +16,7 @@ from slalom.explanation import Explanation
 from slalom.tokens import Tokens
 from slalom.view import sentences
 from slalom.view.sentences import NO_SIDE
-from slalom.view.shades import coloured, legend, level, shade, sign
+from slalom.view.terminal import coloured, legend, level, shade, sign
 from slalom.view.terminal import first as answer_first
 from slalom.view.text import label, runs, strength, visible
 

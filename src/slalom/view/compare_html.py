@@ -12,8 +12,8 @@ from slalom.explanation import Explanation
 from slalom.view import sentences
 from slalom.view.compare import Cell, caption, cells_of, shared, shares_of, told
 from slalom.view.html import first, static_text
+from slalom.view.page import COMPARISON, FRAGMENT, shade, skeleton
 from slalom.view.sentences import NO_SIDE
-from slalom.view.style import COMPARISON, FRAGMENT, PAGE, policy, shade
 from slalom.view.text import visible
 
 MOST = 40
@@ -22,17 +22,8 @@ MOST = 40
 
 def render(comparison: Comparison, *, signed: bool = False) -> str:
     """A web page that needs nothing but itself."""
-    allowed = policy((PAGE, FRAGMENT, COMPARISON))
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>methods side by side</title>\n<style>{PAGE}</style>\n<style>{FRAGMENT}</style>\n"
-        f"<style>{COMPARISON}</style>\n</head>\n<body>\n<main>\n"
-        "<h1>slalom <span>methods side by side</span></h1>\n"
-        f"{fragment(comparison, signed=signed, assets=False)}\n</main>\n</body>\n</html>\n"
-    )
+    title = "methods side by side"
+    return skeleton(title, title, fragment(comparison, signed=signed, assets=False), (FRAGMENT, COMPARISON))
 
 
 def fragment(comparison: Comparison, *, signed: bool = False, assets: bool = True) -> str:

@@ -15,10 +15,10 @@ import numpy as np
 from slalom.explanation import Explanation
 from slalom.files import plain
 from slalom.units import is_punctuation
-from slalom.view import data, sentences
+from slalom.view import sentences
 from slalom.view.answer import pieces
+from slalom.view.page import FRAGMENT, PAGE, SCRIPT, document, shade, side, skeleton, strongest
 from slalom.view.sentences import NO_SIDE
-from slalom.view.style import FRAGMENT, PAGE, SCRIPT, SEVERAL, policy, shade, side
 from slalom.view.text import Run, label, run_score, runs, strength, visible
 
 TOP = 15
@@ -30,25 +30,12 @@ _LEAST = 20
 _STRONGEST = 5
 """Tokens named for each of the other classes, until the script takes over."""
 
-LIVE = 50
-"""Of many explanations, those that open to the whole; of the others there is the answer."""
-_SHOWN = 200
-"""Characters of a text that stand above its answer."""
-
 
 def render(explanation: Explanation) -> str:
     """The whole page."""
-    allowed = policy((PAGE, FRAGMENT), (SCRIPT,))
-    title = escape(f"{visible(explanation.target)} · {visible(explanation.text[:60])}")
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{title}</title>\n<style>{PAGE}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>slalom <span>explanation of a prediction</span></h1>\n{fragment(explanation)}\n"
-        "</main>\n</body>\n</html>\n"
-    )
+    title = f"{explanation.target} · {explanation.text[:60]}"
+    inside = fragment(explanation, assets=False)
+    return skeleton(title, "explanation of a prediction", inside, (FRAGMENT,), (SCRIPT,))
 
 
 def fragment(explanation: Explanation, *, assets: bool = True) -> str:
@@ -62,7 +49,7 @@ def fragment(explanation: Explanation, *, assets: bool = True) -> str:
     room = LIMIT - _bytes(PAGE, FRAGMENT, SCRIPT)
     count = len(shown)
     while True:
-        chosen = data.strongest(explanation, shown, count)
+        chosen = strongest(explanation, shown, count)
         inside = _inside(explanation, pieces, chosen)
         if _bytes(inside) <= room or count <= _LEAST:
             break
@@ -70,33 +57,6 @@ def fragment(explanation: Explanation, *, assets: bool = True) -> str:
     style = f"<style>{FRAGMENT}</style>" if assets else ""
     script = f"<script>{SCRIPT}</script>" if assets else ""
     return f'<div class="slalom-explanation">{style}{inside}{script}</div>'
-
-
-def several(explanations: Sequence[Explanation]) -> str:
-    """Many explanations as one fragment: the answers below each other, each opens to its explanation."""
-    inside = "".join(_folded(one, live=place < LIVE) for place, one in enumerate(explanations))
-    script = f"<script>{SCRIPT}</script>" if explanations else ""
-    return f'<div class="slalom-explanations"><style>{FRAGMENT}{SEVERAL}</style>{inside}{script}</div>'
-
-
-def _folded(explanation: Explanation, live: bool) -> str:
-    text = escape(visible(explanation.text[:_SHOWN])) + ("…" if len(explanation.text) > _SHOWN else "")
-    head = f'<summary><span dir="auto">{text}</span> <b>{first(explanation)}</b></summary>'
-    return f"<details>{head}{fragment(explanation, assets=False) if live else ''}</details>"
-
-
-def render_several(explanations: Sequence[Explanation]) -> str:
-    """The same as a whole page."""
-    style = f"{FRAGMENT}{SEVERAL}"
-    count = f"{len(explanations)} explanation{'s' * (len(explanations) != 1)}"
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy((PAGE, style), (SCRIPT,)))}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{count}</title>\n<style>{PAGE}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>slalom <span>{count}</span></h1>\n{several(explanations)}\n</main>\n</body>\n</html>\n"
-    )
 
 
 def _bytes(*texts: str) -> int:
@@ -123,7 +83,7 @@ def _inside(explanation: Explanation, pieces: Sequence[Run], chosen: Sequence[Ru
         '<section class="card whatif" hidden></section></div>'
         f'<section class="card tokens"><h3>{_caption(explanation)}</h3>{_table(explanation)}</section>'
         f"{_levels(explanation)}{_others(explanation)}{_footer(explanation)}"
-        f'<script type="application/json">{data.document(explanation, chosen)}</script>'
+        f'<script type="application/json">{document(explanation, chosen)}</script>'
     )
 
 

@@ -51,7 +51,7 @@ async def static(name: str) -> Response:
 @cache
 def report_policy() -> str:
     """What a report may do: run and look like what the view wrote into it."""
-    from slalom.view.style import COMPARISON, FRAGMENT, PAGE, SCRIPT, policy
+    from slalom.view.page import COMPARISON, FRAGMENT, PAGE, SCRIPT, policy
 
     return f"{policy((PAGE, FRAGMENT, COMPARISON), (SCRIPT,))}; frame-ancestors 'none'"
 
@@ -69,6 +69,6 @@ def _own(name: str) -> bytes:
 
 @cache
 def _view() -> dict[str, str]:
-    from slalom.view.style import COMPARISON, FRAGMENT, SCRIPT
+    from slalom.view.page import COMPARISON, FRAGMENT, SCRIPT
 
     return {"explanation.css": f"{FRAGMENT}\n{COMPARISON}", "explanation.js": SCRIPT}

@@ -3,7 +3,7 @@
  * For whoever embeds it (a server's page, for example):
  *
  *   Markup     slalom.view.html.fragment(explanation, assets=False) is one <div class="slalom-explanation">
- *              with its data inside and no style or script; style.FRAGMENT and style.SCRIPT are the assets,
+ *              with its data inside and no style or script; page.FRAGMENT and page.SCRIPT are the assets,
  *              to be served once. render() and fragment() bring their own.
  *   Upgrade    On loading, this script upgrades every such <div> it finds. For markup inserted later:
  *              window.slalom.upgrade(element)   // the <div>, or anything around it; twice does no harm

@@ -1,11 +1,15 @@
-"""What the live page computes with: tokens, scores and surrogates of every class as one JSON document."""
+"""What a live page is made of: skeleton, styles and scripts, and the data that its script computes with."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
@@ -19,6 +23,97 @@ from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import FloatArray, IntArray
 from slalom.view import answer, sentences
 from slalom.view.text import Run, label, spellings, strength, visible
+
+LEVELS = 10
+"""Shades of each colour."""
+
+_SCRIPTS = ("page_numbers.js", "page_plane.js", "page_table.js", "page_whatif.js", "page_text.js", "page.js")
+
+
+def _read(name: str) -> str:
+    return files("slalom.view").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _tight(style: str) -> str:
+    """A style sheet without comments and indentation."""
+    return re.sub(r"\s*\n\s*", "\n", re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)).strip()
+
+
+def _tight_script(script: str) -> str:
+    """A script without the comments that stand on lines of their own."""
+    without = re.sub(r"^\s*(//[^\n]*|/\*.*?\*/)\s*$", "", script, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"\n\s*", "\n", without).strip()
+
+
+PAGE = _tight(_read("document.css"))
+"""Of the page around an explanation."""
+
+FRAGMENT = _tight(_read("page.css"))
+"""Of what stands inside `.slalom-explanation`, and of nothing else."""
+
+COMPARISON = _tight(_read("compare.css"))
+"""Of several methods side by side, on top of `FRAGMENT`."""
+
+SEVERAL = _tight(_read("several.css"))
+"""Of many explanations below each other, on top of `FRAGMENT`."""
+
+TABLES = _tight(_read("tables.css"))
+"""Of reports about a corpus, on top of `FRAGMENT`."""
+
+SORTING = _tight_script(_read("tables.js"))
+"""Sorts their tables by a click."""
+
+SCRIPT = f"(()=>{{'use strict';\n{_tight_script(''.join(map(_read, _SCRIPTS)))}\n}})();"
+"""What brings explanations to life; page.js tells how to embed it."""
+
+
+def shade(share: float, signed: bool = True) -> str:
+    """The classes of a share of the largest score, −1 to 1: its side and its level; "" for almost none."""
+    level = round(abs(share) * LEVELS)
+    return f"{side(share, signed)} a{level}" if level else ""
+
+
+def side(share: float, signed: bool = True) -> str:
+    """The class of what speaks for (p) or against (n) the target, or does not say which (s)."""
+    return "s" if not signed else "n" if share < 0 else "p"
+
+
+def policy(styles: tuple[str, ...], scripts: tuple[str, ...] = ()) -> str:
+    """A content security policy that allows these and nothing else."""
+    allowed = [f"style-src {' '.join(map(_hash, styles))}"]
+    allowed += [f"script-src {' '.join(map(_hash, scripts))}"] if scripts else []
+    return "; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"])
+
+
+def skeleton(
+    title: str,
+    about: str,
+    inside: str,
+    styles: tuple[str, ...],
+    scripts: tuple[str, ...] = (),
+    images: bool = False,
+) -> str:
+    """A page that needs nothing but itself, and may run nothing but these styles and scripts.
+
+    `title` and `about` are plain text, `inside` is markup without styles and scripts of its own. `images`
+    lets it hold pictures as data.
+    """
+    allowed = policy((PAGE, *styles), scripts) + ("; img-src data:" if images else "")
+    looks = "".join(f"<style>{style}</style>\n" for style in (PAGE, *styles))
+    runs = "".join(f"<script>{script}</script>\n" for script in scripts)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(allowed)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>{escape(visible(title))}</title>\n{looks}</head>\n<body>\n<main>\n"
+        f"<h1>slalom <span>{escape(visible(about))}</span></h1>\n{inside}\n</main>\n{runs}</body>\n</html>\n"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
 
 _SPARE = 2
 """Decimals beyond those that are shown, so that bars and dots stand where they belong."""
