@@ -13,7 +13,7 @@ from browser import chromium, watched
 from serving import Slow, ended, served, until
 from slalom import Explainer
 from slalom.perturb import from_rows
-from slalom.web import Limits, cancellation, create_app
+from slalom.web import Limits, create_app, executor
 
 TEXT = "The food was great but the service was awful, and the waiter never came back."
 HOSTILE = "<img src=x onerror=alert(1)> \u202egreat\u202c 👩‍👩‍👧 </script><script>alert(2)</script> & awful"
@@ -163,7 +163,7 @@ def test_the_api_is_described_on_a_page(browser: Browser, address: str, scheme: 
 
 
 def test_progress_is_shown_and_can_be_cancelled(browser: Browser, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cancellation, "CHUNK", 500)
+    monkeypatch.setattr(executor, "CHUNK", 500)
     slow = Slow(0.05)
     app = create_app({"slow": slow.model()})
     with served(app) as address, watched(browser) as (page, seen):

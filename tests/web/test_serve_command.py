@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from serving import HANGS
 from slalom.cli import app
-from slalom.web.registry import Shelf
+from slalom.web.tasks import ModelRegistry
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def test_the_command_serves_and_ends_cleanly(tmp_path: Path, how: signal.Signals
 
 
 def test_the_bundled_model_goes_by_its_name():
-    assert Shelf({"sentiment": "bundled"})["sentiment"].model.labels == ("negative", "positive")
+    assert ModelRegistry({"sentiment": "bundled"})["sentiment"].model.labels == ("negative", "positive")
 
 
 def run(*arguments: str) -> tuple[int, str]:

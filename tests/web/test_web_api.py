@@ -18,8 +18,8 @@ from slalom.errors import InputError, ModelError
 from slalom.models.target import probabilities
 from slalom.models.torch.module import ModuleModel
 from slalom.perturb import from_rows
-from slalom.web import cancellation, create_app, tasks
-from slalom.web.cancellation import Watch, Watched
+from slalom.web import create_app, executor, tasks
+from slalom.web.executor import CancellableModel, Cancellation
 from slalom.web.schemas import ExplainRequest
 from zoo import TEXT, tiny
 
@@ -98,7 +98,7 @@ class Stepwise(Slow):
 
 
 def test_progress_is_told_while_queries_are_asked(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cancellation, "CHUNK", 300)
+    monkeypatch.setattr(executor, "CHUNK", 300)
     slow = Stepwise()
     with client({"slow": slow.model()}) as http:
         headers = {"accept": "application/x-ndjson"}
@@ -340,9 +340,9 @@ def test_answers_do_not_depend_on_the_chunks(models: dict[str, Any], monkeypatch
     rows = [rng.choice(len(tokens), size=rng.integers(0, 12)).tolist() for _ in range(300)]
     queries = from_rows(rows, len(tokens))
     whole = model.logits(tokens, queries)
-    watcher = Watch(60)
-    chunked = Watched(model, watcher, threading.Lock())
-    monkeypatch.setattr(cancellation, "CHUNK", 90)
+    watcher = Cancellation(60)
+    chunked = CancellableModel(model, watcher, threading.Lock())
+    monkeypatch.setattr(executor, "CHUNK", 90)
     asked: list[int] = []
     monkeypatch.setattr(watcher, "report", asked.append)
     same_answers(chunked.logits(tokens, queries), whole)

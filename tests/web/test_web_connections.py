@@ -11,7 +11,8 @@ import httpx
 import pytest
 
 from serving import HANGS, Slow, dial, post, rest, running, served, until
-from slalom.web import Limits, connections, create_app, middleware
+from slalom.web import Limits, create_app, middleware
+from slalom.web import server as connections
 from slalom.web.server import HEADER_BYTES
 
 WORDS = "one two three four five six seven eight nine ten"

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from serving import HANGS, Slow, dial, ended, post, rest, running, served, tiny_model, until
-from slalom.web import Limits, cancellation, create_app
+from slalom.web import Limits, create_app, executor
 
 WORDS = "one two three four five six seven eight nine ten"
 LINES = "application/x-ndjson"
@@ -24,7 +24,7 @@ ACCEPT = pytest.mark.parametrize("accept", ["application/json", LINES])
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancellation, "CHUNK", 500)
+    monkeypatch.setattr(executor, "CHUNK", 500)
 
 
 @ACCEPT

@@ -1,18 +1,95 @@
-"""A page and a JSON API in front of models: `slalom serve`, or `create_app` for a server of your own."""
+"""A page and a JSON API in front of models: `slalom serve`, or `create_app` for a server of your own.
+
+What a server allows is checked before it starts.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from slalom.errors import MissingExtraError
-from slalom.web.settings import Limits, Settings
+from slalom.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-__all__ = ["Limits", "Settings", "create_app"]
+__all__ = ["Limits", "ServerSettings", "create_app"]
+
+_NAME = re.compile(r"[\w][\w.-]{0,63}")
+_TOKEN = re.compile(r"[!-~]{8,256}")
+
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+"""The names under which a server on this machine is always reached."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one request may ask for, and how many requests there may be."""
+
+    characters: int = 20_000
+    """Of a text, or of both texts of a pair."""
+    tokens: int = 2_000
+    """Of a text that is explained, as its model reads it."""
+    body: int = 1_000_000
+    """Bytes of a request."""
+    queries: int = 20_000
+    """The largest budget."""
+    concurrent: int = 2
+    """Explanations at the same time."""
+    waiting: int = 8
+    """Explanations that may wait for their turn; the next one is sent away."""
+    connections: int = 500
+    """Open at the same time; beyond, those that wait for their client go, the oldest first."""
+    seconds: float = 120.0
+    """From the request to its answer."""
+    reports: int = 200
+    """Saved reports; the oldest one goes first."""
+    report_bytes: int = 200_000_000
+    """Of all saved reports together."""
+
+    def __post_init__(self) -> None:
+        for entry in fields(self):
+            given, least = getattr(self, entry.name), 0 if entry.name == "waiting" else 1
+            if entry.name == "seconds":
+                if not (isinstance(given, int | float) and 0 < given < math.inf):
+                    raise InputError(f"the limit seconds must be a positive number; got {given!r}")
+            elif type(given) is not int or given < least:
+                raise InputError(
+                    f"the limit {entry.name} must be a whole number of at least {least}; got {given!r}"
+                )
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """Everything a server is started with."""
+
+    models: Mapping[str, Any]
+    """By name: whatever `slalom.Explainer` takes, None for the bundled model."""
+    token: str | None = field(default=None, repr=False)
+    hosts: tuple[str, ...] = ()
+    """Names besides localhost in the Host header; "*" allows any."""
+    limits: Limits = field(default_factory=Limits)
+    reports: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.models:
+            raise InputError("a server needs at least one model; give -m NAME=DIR_OR_HUB_ID")
+        for name in self.models:
+            if not _NAME.fullmatch(name):
+                raise InputError(
+                    f"{name!r} cannot be the name of a model; use up to 64 letters, digits, '.', '_' or '-'"
+                )
+        if self.token is not None and not _TOKEN.fullmatch(self.token):
+            raise InputError("a token is 8 to 256 visible ASCII characters without spaces")
+
+    @property
+    def first(self) -> str:
+        """The model that answers where none is named."""
+        return next(iter(self.models))
 
 
 def create_app(
@@ -37,4 +114,4 @@ def create_app(
 
     served = {"bundled": None} if models is None else dict(models)
     folder = None if reports is None else Path(reports)
-    return build(Settings(served, token, tuple(hosts), limits or Limits(), folder))
+    return build(ServerSettings(served, token, tuple(hosts), limits or Limits(), folder))

@@ -1,27 +1,33 @@
-"""The application: its routes, and how the library's errors become answers."""
+"""The application: its routes, its pages, and how the library's errors become answers.
+
+The page is a few files of its own, and the view's style and script; /docs tells the API in words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
+from html import escape
 from importlib.metadata import version
+from importlib.resources import files
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 
 from slalom.errors import SlalomError
-from slalom.web import page, routes
-from slalom.web.cancellation import Stopped
-from slalom.web.executor import Closing, Desk
-from slalom.web.middleware import Guard, problem
-from slalom.web.registry import Shelf
+from slalom.view.page import COMPARISON, FRAGMENT, SCRIPT
+from slalom.web import Limits, ServerSettings, routes
+from slalom.web.executor import Closing, Stopped, WorkQueue
+from slalom.web.middleware import AccessMiddleware, answer_to, invalid, problem
 from slalom.web.reports import open_reports
-from slalom.web.routes import Example, State, answer_to, invalid
+from slalom.web.routes import ExampleReport, ServerState
 from slalom.web.schemas import schema
-from slalom.web.settings import Limits, Settings
+from slalom.web.tasks import EXAMPLE, ModelRegistry
 
 DESCRIPTION = """Explanations of text classifiers: every token gets a value and an importance.
 
@@ -29,20 +35,20 @@ With `Accept: application/x-ndjson`, /api/explain answers with a line of JSON fo
 many queries are asked so far), and at the end the result or an error. Leaving ends the work."""
 
 
-def build(settings: Settings) -> FastAPI:
+def build(settings: ServerSettings) -> FastAPI:
     """The ASGI application for these settings."""
     limits, closing = settings.limits, Closing()
-    state = State(
+    state = ServerState(
         settings,
-        Shelf(settings.models),
+        ModelRegistry(settings.models),
         open_reports(settings.reports, limits.reports, limits.report_bytes),
         closing,
-        explanations=Desk("explain", limits.concurrent, limits.waiting, closing),
+        explanations=WorkQueue("explain", limits.concurrent, limits.waiting, closing),
         # These wait for each other, but keep nobody else waiting.
-        single=Desk("single", 1, limits.waiting, closing),
+        single=WorkQueue("single", 1, limits.waiting, closing),
         # What-if and reports are quick, and do not wait behind explanations.
-        quick=Desk("quick", limits.concurrent, 4 * (limits.concurrent + limits.waiting), closing),
-        example=Example(),
+        quick=WorkQueue("quick", limits.concurrent, 4 * (limits.concurrent + limits.waiting), closing),
+        example=ExampleReport(),
     )
 
     @asynccontextmanager
@@ -62,12 +68,12 @@ def build(settings: Settings) -> FastAPI:
     app.state.slalom = state
     app.include_router(routes.api)
     app.include_router(routes.reports)
-    app.include_router(page.router)
+    app.include_router(router)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(SlalomError, _failed)
     app.add_exception_handler(Stopped, _failed)
-    app.add_middleware(Guard, settings=settings, closing=closing)
+    app.add_middleware(AccessMiddleware, settings=settings, closing=closing)
     app.openapi_schema = _with_limits(app.openapi(), limits)
     return app
 
@@ -97,3 +103,142 @@ async def _http(_: Request, error: Exception) -> JSONResponse:
 
 async def _failed(_: Request, error: Exception) -> JSONResponse:
     return answer_to(error).response
+
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Nothing inline, nothing from elsewhere."""
+
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/")
+async def index() -> Response:
+    headers = {"content-security-policy": POLICY}
+    return Response(_own("index.html"), media_type="text/html; charset=utf-8", headers=headers)
+
+
+@router.get("/docs")
+async def docs(request: Request) -> Response:
+    html = _described(request.app.openapi(), EXAMPLE)
+    headers = {"content-security-policy": POLICY}
+    return Response(html, media_type="text/html; charset=utf-8", headers=headers)
+
+
+@router.get("/static/{name}")
+async def static(name: str) -> Response:
+    if name not in _names():
+        raise HTTPException(404)
+    content = _view()[name] if name in _view() else _own(name)
+    return Response(content, media_type=_TYPES[name.rpartition(".")[2]])
+
+
+@cache
+def _names() -> frozenset[str]:
+    own = {entry.name for entry in files("slalom.web").joinpath("static").iterdir()}
+    return frozenset(name for name in own | set(_view()) if name.rpartition(".")[2] in _TYPES)
+
+
+@cache
+def _own(name: str) -> bytes:
+    return files("slalom.web").joinpath("static", name).read_bytes()
+
+
+@cache
+def _view() -> dict[str, str]:
+    return {"explanation.css": f"{FRAGMENT}\n{COMPARISON}", "explanation.js": SCRIPT}
+
+
+Schema = Mapping[str, Any]
+
+
+def _described(document: Schema, example: str) -> str:
+    """The whole page. `example` is a text for the commands that it shows."""
+    sections = "".join(
+        _operation(document, path, method, operation, example)
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    )
+    about = escape(document["info"]["description"].partition("\n\n")[0])
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<title>slalom · API</title>\n'
+        '<link rel="icon" href="static/icon.svg" type="image/svg+xml">\n'
+        '<link rel="stylesheet" href="static/app.css">\n</head>\n<body class="docs">\n<header>'
+        '<h1><img src="static/icon.svg" alt="" width="26" height="26"> slalom '
+        "<span>the API of this server</span>"
+        f'</h1></header>\n<main>\n<p>{about} The page is <a href="./">here</a>; a machine reads '
+        '<a href="openapi.json">openapi.json</a>. Errors are <code>{"detail": "a sentence"}</code>.</p>\n'
+        f"{sections}</main>\n</body>\n</html>\n"
+    )
+
+
+def _operation(document: Schema, path: str, method: str, operation: Schema, example: str) -> str:
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
+    request = "" if body is None else f"<h3>Request</h3>{_fields(document, body)}{_curl(path, example)}"
+    answers = operation.get("responses", {}).get("200", {}).get("content", {}).get("application/json", {})
+    answer = answers.get("schema")
+    response = "" if answer is None else f"<h3>Answer</h3>{_fields(document, answer)}"
+    return (
+        f'<section class="card ui"><h2><code>{method.upper()} {escape(path)}</code></h2>'
+        f"<p>{escape(operation.get('description', ''))}</p>{request}{response}</section>\n"
+    )
+
+
+def _curl(path: str, example: str) -> str:
+    order = json.dumps({"text": example})
+    command = f"curl -s http://127.0.0.1:8000{path} -H 'Content-Type: application/json' -d '{order}'"
+    return f'<pre tabindex="0"><code>{escape(command)}</code></pre>'
+
+
+def _fields(document: Schema, schema: Schema) -> str:
+    found = _resolved(document, schema)
+    many = found.get("type") == "array"
+    inner = _resolved(document, found["items"]) if many else found
+    required = set(inner.get("required", ()))
+    rows = "".join(
+        f'<tr><th scope="row"><code>{escape(name)}</code></th><td>{escape(_type(document, field))}'
+        f"{_default(field, name in required)}</td><td>{escape(field.get('description', ''))}</td></tr>"
+        for name, field in inner.get("properties", {}).items()
+    )
+    if not rows:
+        return ""
+    head = '<tr><th scope="col">field</th><th scope="col">type</th><th scope="col">meaning</th></tr>'
+    return (
+        f"{'<p>A list; each entry has:</p>' if many else ''}<div class=scroll tabindex=0 role=region "
+        f'aria-label="fields"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
+    )
+
+
+def _default(field: Schema, required: bool) -> str:
+    if required or "default" not in field:
+        return " <small>required</small>" if required else ""
+    return f" <small>default {escape(json.dumps(field['default']))}</small>"
+
+
+def _type(document: Schema, schema: Schema) -> str:
+    """A type in a few words."""
+    found = _resolved(document, schema)
+    if "anyOf" in found:
+        return " or ".join(dict.fromkeys(_type(document, one) for one in found["anyOf"]))
+    if "enum" in found:
+        return " or ".join(json.dumps(one) for one in found["enum"])
+    if "const" in found:
+        return json.dumps(found["const"])
+    if found.get("type") == "array":
+        return f"list of {_type(document, found.get('items', {}))}"
+    return str(found.get("type", "anything"))
+
+
+def _resolved(document: Schema, schema: Schema) -> Schema:
+    reference = schema.get("$ref")
+    return document["components"]["schemas"][reference.rpartition("/")[2]] if reference else schema

@@ -10,14 +10,18 @@ import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs
 
+from fastapi.exceptions import RequestValidationError
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from slalom.web.executor import Closing
-from slalom.web.settings import LOCAL, Settings
+from slalom.errors import ModelError, SlalomError
+from slalom.web import LOCAL, ServerSettings
+from slalom.web.executor import Closing, Full, Stopped
+from slalom.web.tasks import TooLong
 
 BODY_SECONDS = 30.0
 """A request has to arrive within this time."""
@@ -65,10 +69,61 @@ def report_key(token: str | None, name: str) -> str | None:
     return None if token is None else hmac.new(token.encode(), name.encode(), hashlib.sha256).hexdigest()
 
 
-class Guard:
+_STOPPED = {
+    "late": (504, "the explanation took longer than this server allows; ask with a smaller budget or text"),
+    "closing": (503, CLOSING),
+    "left": (499, "the client left"),
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a client is told."""
+
+    status: int
+    detail: str
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def response(self) -> JSONResponse:
+        return problem(self.status, self.detail, **self.headers)
+
+
+def answer_to(error: BaseException) -> Failure:
+    """The answer to a request that ended with this error."""
+    if isinstance(error, Stopped):
+        return Failure(*_STOPPED[error.why])
+    if isinstance(error, Full):
+        return Failure(503, str(error), {"retry_after": "5"})
+    if isinstance(error, TooLong):
+        return Failure(413, str(error))
+    # A model's own failure carries the words of whatever failed in it, which are for the log alone.
+    broken = isinstance(error, ModelError) and error.__cause__ is not None
+    if isinstance(error, SlalomError) and not broken:
+        return Failure(422, str(error))
+    return Failure(500, unexpected(error))
+
+
+def invalid(error: Exception) -> str:
+    """What is wrong with the fields of a request, in one sentence for each of them."""
+    if not isinstance(error, RequestValidationError):
+        return str(error)
+    said: dict[str, list[str]] = {}
+    for entry in error.errors():
+        if entry["type"] == "json_invalid":
+            return f"the request is not JSON: {entry.get('ctx', {}).get('error', entry['msg'])}"
+        where = [str(part) for part in entry["loc"][1:2]]
+        message = str(entry["msg"]).removeprefix("Value error, ")
+        messages = said.setdefault(".".join(where) or "the request", [])
+        if message not in messages:
+            messages.append(message)
+    return "; ".join(f"{name}: {' or '.join(messages)}" for name, messages in said.items())
+
+
+class AccessMiddleware:
     """ASGI middleware: host, token, content type and size before the application; headers after it."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, closing: Closing):
+    def __init__(self, app: ASGIApp, settings: ServerSettings, closing: Closing):
         self._app = app
         self._settings = settings
         self._closing = closing

@@ -7,11 +7,13 @@ import secrets
 import threading
 from collections import OrderedDict
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 from slalom.errors import InputError
 from slalom.files import check_writable, write_text
+from slalom.view.page import COMPARISON, FRAGMENT, PAGE, SCRIPT, policy
 
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
@@ -103,3 +105,9 @@ class FolderReports:
 def open_reports(folder: Path | None, most: int, most_bytes: int) -> Reports:
     """In the folder, or in memory where there is none."""
     return MemoryReports(most, most_bytes) if folder is None else FolderReports(folder, most, most_bytes)
+
+
+@cache
+def report_policy() -> str:
+    """What a report may do: run and look like what the view wrote into it."""
+    return f"{policy((PAGE, FRAGMENT, COMPARISON), (SCRIPT,))}; frame-ancestors 'none'"

@@ -1,7 +1,4 @@
-"""The addresses of the API and of saved reports.
-
-How errors become answers: a status, and a sentence for whoever asked.
-"""
+"""The addresses of the API and of saved reports."""
 
 from __future__ import annotations
 
@@ -10,81 +7,26 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 from fastapi import APIRouter, Request, Security
-from fastapi.exceptions import RequestValidationError
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
-from slalom.errors import ModelError, SlalomError
+from slalom.compare import Compared
+from slalom.explanation import Explanation
 from slalom.models.text.texts import check_text
+from slalom.web import ServerSettings, tasks
 from slalom.web import schemas as s
-from slalom.web import tasks
-from slalom.web.cancellation import Stopped, Watch
-from slalom.web.executor import TICK, Closing, Desk, Full, Job
-from slalom.web.middleware import CLOSING, problem, report_key, unexpected
-from slalom.web.page import report_policy
-from slalom.web.registry import Shelf
-from slalom.web.reports import Reports
+from slalom.web.executor import TICK, Cancellation, Closing, QueuedJob, WorkQueue
+from slalom.web.middleware import answer_to, report_key
+from slalom.web.reports import Reports, report_policy
 from slalom.web.schemas import offered
-from slalom.web.settings import Settings
-from slalom.web.tasks import TooLong
-
-_STOPPED = {
-    "late": (504, "the explanation took longer than this server allows; ask with a smaller budget or text"),
-    "closing": (503, CLOSING),
-    "left": (499, "the client left"),
-}
-
-
-@dataclass(frozen=True)
-class Failure:
-    """What a client is told."""
-
-    status: int
-    detail: str
-    headers: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def response(self) -> JSONResponse:
-        return problem(self.status, self.detail, **self.headers)
-
-
-def answer_to(error: BaseException) -> Failure:
-    """The answer to a request that ended with this error."""
-    if isinstance(error, Stopped):
-        return Failure(*_STOPPED[error.why])
-    if isinstance(error, Full):
-        return Failure(503, str(error), {"retry_after": "5"})
-    if isinstance(error, TooLong):
-        return Failure(413, str(error))
-    # A model's own failure carries the words of whatever failed in it, which are for the log alone.
-    broken = isinstance(error, ModelError) and error.__cause__ is not None
-    if isinstance(error, SlalomError) and not broken:
-        return Failure(422, str(error))
-    return Failure(500, unexpected(error))
-
-
-def invalid(error: Exception) -> str:
-    """What is wrong with the fields of a request, in one sentence for each of them."""
-    if not isinstance(error, RequestValidationError):
-        return str(error)
-    said: dict[str, list[str]] = {}
-    for entry in error.errors():
-        if entry["type"] == "json_invalid":
-            return f"the request is not JSON: {entry.get('ctx', {}).get('error', entry['msg'])}"
-        where = [str(part) for part in entry["loc"][1:2]]
-        message = str(entry["msg"]).removeprefix("Value error, ")
-        messages = said.setdefault(".".join(where) or "the request", [])
-        if message not in messages:
-            messages.append(message)
-    return "; ".join(f"{name}: {' or '.join(messages)}" for name, messages in said.items())
-
+from slalom.web.tasks import ModelRegistry
 
 LINES = "application/x-ndjson"
 GRACE = 3.0
@@ -94,11 +36,18 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": s.Problem} for status in (400, 401, 413, 415, 422, 500, 503, 504)
 }
 
+_FOLLOWED: dict[str, Any] = {
+    "tags": ["ask"],
+    "dependencies": [_BEARER],
+    "responses": {200: {"content": {LINES: {"schema": {"type": "string"}}}}},
+}
+"""Of questions whose answers a client may follow line by line."""
+
 api = APIRouter(responses=_PROBLEMS)
 reports = APIRouter(prefix="/reports", responses={404: {"model": s.Problem}}, dependencies=[_BEARER])
 
 
-class Example:
+class ExampleReport:
     """The explanation that the page begins with: made when somebody first looks, and kept."""
 
     name = "example"
@@ -115,42 +64,42 @@ class Example:
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class ServerState:
     """What the routes share."""
 
-    settings: Settings
-    shelf: Shelf
+    settings: ServerSettings
+    models: ModelRegistry
     reports: Reports
     closing: Closing
-    explanations: Desk
-    single: Desk
-    quick: Desk
-    example: Example
+    explanations: WorkQueue
+    single: WorkQueue
+    quick: WorkQueue
+    example: ExampleReport
 
-    def watch(self) -> Watch:
-        return Watch(self.settings.limits.seconds)
+    def cancellation(self) -> Cancellation:
+        return Cancellation(self.settings.limits.seconds)
 
     @property
     def busy(self) -> bool:
         """Whether any thread still works."""
-        return any(desk.inside for desk in self._desks)
+        return any(queue.inside for queue in self._queues)
 
     @property
-    def _desks(self) -> tuple[Desk, ...]:
+    def _queues(self) -> tuple[WorkQueue, ...]:
         return self.explanations, self.single, self.quick
 
     async def close(self) -> None:
         """Tells everybody who waits, and gives the threads a little time to end."""
         self.closing.begin()
-        for desk in self._desks:
-            desk.close()
+        for queue in self._queues:
+            queue.close()
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
                 while self.busy:
                     await asyncio.sleep(TICK)
 
 
-def _state(request: Request) -> State:
+def _state(request: Request) -> ServerState:
     return request.app.state.slalom
 
 
@@ -167,7 +116,7 @@ async def models(request: Request) -> dict[str, Any]:
     limits = state.settings.limits
     return {
         "default": state.settings.first,
-        "models": [place.described for place in state.shelf.places.values()],
+        "models": [served.described for served in state.models.models.values()],
         "limits": {name: getattr(limits, name) for name in s.LimitsInfo.model_fields},
     }
 
@@ -175,7 +124,7 @@ async def models(request: Request) -> dict[str, Any]:
 @api.get("/api/models/{name}", response_model=s.ModelInfo, tags=["server"], dependencies=[_BEARER])
 async def model(request: Request, name: str) -> dict[str, Any]:
     """One model."""
-    return _state(request).shelf[name].described
+    return _state(request).models[name].described
 
 
 @api.get("/api/methods", response_model=list[s.MethodInfo], tags=["server"], dependencies=[_BEARER])
@@ -185,39 +134,51 @@ async def methods() -> list[dict[str, Any]]:
 
 
 @api.post("/api/predict", response_model=s.PredictAnswer, tags=["ask"], dependencies=[_BEARER])
-async def predict(request: Request, order: s.PredictRequest) -> dict[str, Any]:
+async def predict(request: Request, body: s.PredictRequest) -> dict[str, Any]:
     """The model's answer to a text, or to what is left of it: some of its tokens, or copies of them."""
-    state, watch = _state(request), _state(request).watch()
-    place = state.shelf[order.model]
-    _check_text(order, state.settings.limits.characters)
+    state, cancellation, served = _begun(request, body)
     most = state.settings.limits.characters
-    return await state.quick.start(watch, partial(tasks.predict, place, order, watch, most)).wait(request)
+    work = partial(tasks.predict, served, body, cancellation, most)
+    return await state.quick.start(cancellation, work).wait(request)
 
 
-@api.post(
-    "/api/explain",
-    response_model=s.ExplainAnswer,
-    tags=["ask"],
-    dependencies=[_BEARER],
-    responses={200: {"content": {LINES: {"schema": {"type": "string"}}}}},
-)
-async def explain(request: Request, order: s.ExplainRequest) -> Response:
+@api.post("/api/explain", response_model=s.ExplainAnswer, **_FOLLOWED)
+async def explain(request: Request, body: s.ExplainRequest) -> Response:
     """Explains a text. `Accept: application/x-ndjson` gives progress while the queries are asked."""
-    state, watch = _state(request), _state(request).watch()
-    place = state.shelf[order.model]
-    _check_text(order, state.settings.limits.characters)
-    tasks.check(order, state.settings.limits.queries)
-
-    def work() -> str:
-        explanation = tasks.explain(place, order, watch, state.settings.limits.tokens)
-        name = state.reports.put(tasks.document(explanation)) if order.save else None
-        return tasks.answer(explanation, name, _address(state, name))
-
-    desk = state.single if tasks.one_at_a_time(order.method) else state.explanations
-    return await _answered(request, desk.start(watch, work))
+    state, cancellation, served = _begun(request, body)
+    tasks.check(body, state.settings.limits.queries)
+    work = partial(tasks.explain, served, body, cancellation, state.settings.limits.tokens)
+    queue = state.single if tasks.one_at_a_time(body.method) else state.explanations
+    return await _answered(request, queue.start(cancellation, partial(_kept, state, work, body.save)))
 
 
-async def _answered(request: Request, job: Job) -> Response:
+@api.post("/api/compare", response_model=s.CompareAnswer, **_FOLLOWED)
+async def compare(request: Request, body: s.CompareRequest) -> Response:
+    """Explains a text by several methods and says which predicts the model best; progress as for explain."""
+    state, cancellation, served = _begun(request, body)
+    wanted = tasks.requests(body, state.settings.limits.queries)
+    work = partial(tasks.compare, served, wanted, cancellation, state.settings.limits.tokens)
+    return await _answered(request, state.single.start(cancellation, partial(_kept, state, work, body.save)))
+
+
+def _begun(
+    request: Request, body: s.ExplainRequest | s.CompareRequest | s.PredictRequest
+) -> tuple[ServerState, Cancellation, tasks.ServedModel]:
+    """What every question begins with; raises where its text is not to be answered."""
+    state = _state(request)
+    served = state.models[body.model]
+    _check_text(body, state.settings.limits.characters)
+    return state, state.cancellation(), served
+
+
+def _kept(state: ServerState, work: Callable[[], Explanation | Compared], save: bool) -> str:
+    """The answer of some work, which is kept as a report where that is asked for."""
+    result = work()
+    name = state.reports.put(tasks.document(result)) if save else None
+    return tasks.answer(result, name, _address(state, name))
+
+
+async def _answered(request: Request, job: QueuedJob) -> Response:
     """The result of a job; line by line for clients that want to see how it goes."""
     if LINES in request.headers.get("accept", ""):
         headers = {"x-accel-buffering": "no"}  # nginx would keep the progress back otherwise
@@ -225,45 +186,23 @@ async def _answered(request: Request, job: Job) -> Response:
     return Response(await job.wait(request), media_type="application/json")
 
 
-@api.post(
-    "/api/compare",
-    response_model=s.CompareAnswer,
-    tags=["ask"],
-    dependencies=[_BEARER],
-    responses={200: {"content": {LINES: {"schema": {"type": "string"}}}}},
-)
-async def compare(request: Request, order: s.CompareRequest) -> Response:
-    """Explains a text by several methods and says which predicts the model best; progress as for explain."""
-    state, watch = _state(request), _state(request).watch()
-    place = state.shelf[order.model]
-    _check_text(order, state.settings.limits.characters)
-    wanted = tasks.orders(order, state.settings.limits.queries)
-
-    def work() -> str:
-        comparison = tasks.compare(place, wanted, watch, state.settings.limits.tokens)
-        name = state.reports.put(tasks.document(comparison)) if order.save else None
-        return tasks.compared(comparison, name, _address(state, name))
-
-    return await _answered(request, state.single.start(watch, work))
-
-
 @api.get("/api/example", response_model=s.ExampleAnswer, tags=["ask"], dependencies=[_BEARER])
 async def example(request: Request) -> dict[str, Any]:
     """An explained example, by the first model; made once, then kept."""
-    state, watch = _state(request), _state(request).watch()
-    await state.explanations.start(watch, partial(_example, state, watch)).wait(request)
+    state, cancellation = _state(request), _state(request).cancellation()
+    await state.explanations.start(cancellation, partial(_example, state, cancellation)).wait(request)
     asked = s.ExplainRequest.model_validate({"text": tasks.EXAMPLE, "model": state.settings.first})
     return {
-        "id": Example.name,
-        "report": _address(state, Example.name),
+        "id": ExampleReport.name,
+        "report": _address(state, ExampleReport.name),
         "request": asked.model_dump(include={"text", "model", "units"}),
     }
 
 
-def _example(state: State, watch: Watch) -> str:
-    order = s.ExplainRequest.model_validate({"text": tasks.EXAMPLE})
-    place = state.shelf[state.settings.first]
-    make = partial(tasks.explain, place, order, watch, state.settings.limits.tokens)
+def _example(state: ServerState, cancellation: Cancellation) -> str:
+    body = s.ExplainRequest.model_validate({"text": tasks.EXAMPLE})
+    served = state.models[state.settings.first]
+    make = partial(tasks.explain, served, body, cancellation, state.settings.limits.tokens)
     return state.example.get(lambda: tasks.document(make()))
 
 
@@ -287,19 +226,19 @@ async def fragment(request: Request, name: str) -> Response:
 async def _rendered(request: Request, name: str, render: Any) -> str:
     state = _state(request)
 
-    watch = state.watch()
+    cancellation = state.cancellation()
 
     def work() -> str | None:
-        kept = _example(state, watch) if name == Example.name else state.reports.get(name)
+        kept = _example(state, cancellation) if name == ExampleReport.name else state.reports.get(name)
         return None if kept is None else render(kept)
 
-    html = await state.quick.start(watch, work).wait(request)
+    html = await state.quick.start(cancellation, work).wait(request)
     if html is None:
         raise HTTPException(404)
     return html
 
 
-async def _lines(request: Request, job: Job) -> AsyncIterator[str]:
+async def _lines(request: Request, job: QueuedJob) -> AsyncIterator[str]:
     """Progress, then the result or an error: one JSON object on each line."""
     try:
         async for queries in job.follow(request):
@@ -310,14 +249,14 @@ async def _lines(request: Request, job: Job) -> AsyncIterator[str]:
         yield json.dumps({"event": "error", "status": failure.status, "detail": failure.detail}) + "\n"
 
 
-def _check_text(order: s.ExplainRequest | s.CompareRequest | s.PredictRequest, most: int) -> None:
-    given = len(order.text) + len(order.pair or "")
+def _check_text(body: s.ExplainRequest | s.CompareRequest | s.PredictRequest, most: int) -> None:
+    given = len(body.text) + len(body.pair or "")
     if given > most:
         raise tasks.TooLong(f"the text has {given:,} characters; this server takes {most:,}")
-    check_text(order.text if order.pair is None else (order.text, order.pair), order.explain)
+    check_text(body.text if body.pair is None else (body.text, body.pair), body.explain)
 
 
-def _address(state: State, name: str | None) -> str | None:
+def _address(state: ServerState, name: str | None) -> str | None:
     if name is None:
         return None
     key = report_key(state.settings.token, name)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,21 +12,59 @@ import numpy as np
 from slalom.api import Explainer
 from slalom.compare import Compared, explained, skipped, try_out
 from slalom.compare import order as by_rank
-from slalom.errors import InputError, SlalomError
+from slalom.errors import InputError, ModelError, SlalomError
 from slalom.explainers import together
 from slalom.explanation import Explanation
 from slalom.files import from_json, to_json
+from slalom.models import open_model
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Text
 from slalom.models.target import Target, probabilities
 from slalom.perturb import Perturbations, from_rows, whole
 from slalom.units import grouped
-from slalom.web.cancellation import Watch, Watched
-from slalom.web.registry import Place
+from slalom.view import compare_html, html
+from slalom.web.executor import CancellableModel, Cancellation
 from slalom.web.schemas import CompareRequest, ExplainRequest, PredictRequest, check_options, served_methods
 
 EXAMPLE = "The food was great but the service was awful, and the waiter never came back."
 """What the page explains before anybody asks."""
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """One model of the list."""
+
+    name: str
+    model: Model
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the model tokenizes: tokenizers are not made for several threads."""
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What the API says of it."""
+        return {"name": self.name, "labels": self.model.labels or None}
+
+
+class ModelRegistry:
+    """The models by name."""
+
+    def __init__(self, models: Mapping[str, Any]):
+        self.models = {name: ServedModel(name, _opened(name, source)) for name, source in models.items()}
+
+    def __getitem__(self, name: str | None) -> ServedModel:
+        """The place called `name`; without a name, the first."""
+        if name is None:
+            return next(iter(self.models.values()))
+        if name not in self.models:
+            raise InputError(f"this server has no model {name!r}; choose one of: {', '.join(self.models)}")
+        return self.models[name]
+
+
+def _opened(name: str, source: Any) -> Model:
+    try:
+        return open_model(source)
+    except SlalomError as error:
+        raise ModelError(f"the model {name!r} cannot be opened: {error}") from error
 
 
 class TooLong(SlalomError):  # noqa: N818 - the text's property
@@ -39,35 +80,39 @@ def one_at_a_time(method: str) -> bool:
     return method in _DRAWING and not together(method)
 
 
-def check(order: ExplainRequest, most: int) -> None:
+def check(request: ExplainRequest, most: int) -> None:
     """Refuses what can be seen to be wrong before the model is asked."""
-    if order.method not in served_methods():
+    if request.method not in served_methods():
         known = ", ".join(served_methods())
-        raise InputError(f"this server has no method {order.method!r}; choose one of: {known}")
-    if order.budget != "auto" and order.budget > most:
-        raise InputError(f"the budget is {order.budget:,} queries; this server asks at most {most:,}")
-    check_options(order.method, _options(order))
+        raise InputError(f"this server has no method {request.method!r}; choose one of: {known}")
+    if request.budget != "auto" and request.budget > most:
+        raise InputError(f"the budget is {request.budget:,} queries; this server asks at most {most:,}")
+    check_options(request.method, _options(request))
 
 
-def explain(place: Place, order: ExplainRequest, watch: Watch, most: int) -> Explanation:
+def explain(
+    served: ServedModel, request: ExplainRequest, cancellation: Cancellation, most: int
+) -> Explanation:
     """One explanation of at most so many tokens, which ends early when the watch says so."""
-    with place.lock:
-        count = len(place.model.tokenize(_text(order), order.explain))
+    with served.lock:
+        count = len(served.model.tokenize(_text(request), request.explain))
     if count > most:
         raise TooLong(f"the text has {count:,} tokens; this server explains {most:,}")
-    inside = served_methods()[order.method].needs != "logits"
-    return Explainer(_alone(place.model) if inside else Watched(place.model, watch, place.lock))(
-        _text(order),
-        target=order.target,
-        method=order.method,
-        budget=order.budget,
-        seed=order.seed,
-        granularity=order.granularity,
-        units=order.units,
-        every_class=order.every_class,
-        side=order.explain,
-        progress=watch.report,
-        **_options(order),
+    inside = served_methods()[request.method].needs != "logits"
+    return Explainer(
+        _alone(served.model) if inside else CancellableModel(served.model, cancellation, served.lock)
+    )(
+        _text(request),
+        target=request.target,
+        method=request.method,
+        budget=request.budget,
+        seed=request.seed,
+        granularity=request.granularity,
+        units=request.units,
+        every_class=request.every_class,
+        side=request.explain,
+        progress=cancellation.report,
+        **_options(request),
     )
 
 
@@ -76,45 +121,51 @@ def _alone(model: Model) -> Model:
     return model if model.torch is None else model.torch.alone()
 
 
-def orders(order: CompareRequest, most: int) -> list[ExplainRequest]:
+def requests(request: CompareRequest, most: int) -> list[ExplainRequest]:
     """The explanations that a comparison asks for, each checked before the first of them runs."""
-    if order.methods is not None and (not order.methods or len(set(order.methods)) < len(order.methods)):
+    if request.methods is not None and (
+        not request.methods or len(set(request.methods)) < len(request.methods)
+    ):
         raise InputError("name each method once, and at least one; or leave methods out for all")
-    common = order.model_dump(exclude={"methods", "save"})
-    wanted = [ExplainRequest(**common, method=name) for name in order.methods or by_rank(served_methods())]
+    common = request.model_dump(exclude={"methods", "save"})
+    wanted = [ExplainRequest(**common, method=name) for name in request.methods or by_rank(served_methods())]
     for one in wanted:
         check(one, most)
     return wanted
 
 
-def compare(place: Place, wanted: list[ExplainRequest], watch: Watch, most: int) -> Compared:
+def compare(
+    served: ServedModel, wanted: list[ExplainRequest], cancellation: Cancellation, most: int
+) -> Compared:
     """One text by several methods; what a method cannot do is its reason, not an error."""
     found = Compared()
     for one in wanted:
         try:
-            found[one.method] = explain(place, one, watch, most)
+            found[one.method] = explain(served, one, cancellation, most)
         except TooLong:
             raise
         except SlalomError as error:
-            watch.check()
+            cancellation.check()
             found[one.method] = str(error)
     if not explained(found):
         raise SlalomError("; ".join(dict.fromkeys(skipped(found).values())))
-    asked = Explainer(Watched(place.model, watch, place.lock))
+    asked = Explainer(CancellableModel(served.model, cancellation, served.lock))
     found.predicted = try_out(asked, explained(found), seed=wanted[0].seed)
     return found
 
 
-def predict(place: Place, order: PredictRequest, watch: Watch, most: int) -> dict[str, Any]:
+def predict(
+    served: ServedModel, request: PredictRequest, cancellation: Cancellation, most: int
+) -> dict[str, Any]:
     """The model's own answer to the text, or to what is left of it."""
-    model = Watched(place.model, watch, place.lock)
-    tokens = model.tokenize(_text(order), order.explain)
-    tokens = grouped(tokens, "words" if order.granularity == "words" else order.units)
-    logits = Ask(model, tokens, watch.report)(_queries(order, len(tokens), most))
+    model = CancellableModel(served.model, cancellation, served.lock)
+    tokens = model.tokenize(_text(request), request.explain)
+    tokens = grouped(tokens, "words" if request.granularity == "words" else request.units)
+    logits = Ask(model, tokens, cancellation.report)(_queries(request, len(tokens), most))
     chances = probabilities(logits, model.activation)[0]
     targets = [Target(i, model.labels, model.activation) for i in range(len(model.labels))]
     return {
-        "model": place.name,
+        "model": served.name,
         "labels": model.labels,
         "probabilities": chances.tolist(),
         "scores": [float(target.score(logits)[0]) for target in targets],
@@ -123,14 +174,10 @@ def predict(place: Place, order: PredictRequest, watch: Watch, most: int) -> dic
     }
 
 
-def answer(explanation: Explanation, name: str | None, path: str | None) -> str:
-    """The JSON of an ExplainAnswer."""
-    return to_json({"id": name, "report": path, "explanation": explanation.to_dict()}, indent=None)
-
-
-def compared(comparison: Compared, name: str | None, path: str | None) -> str:
-    """The JSON of a CompareAnswer."""
-    return to_json({"id": name, "report": path, "comparison": comparison.to_dict()}, indent=None)
+def answer(result: Explanation | Compared, name: str | None, path: str | None) -> str:
+    """The JSON of an ExplainAnswer, or of a CompareAnswer."""
+    kind = "comparison" if isinstance(result, Compared) else "explanation"
+    return to_json({"id": name, "report": path, kind: result.to_dict()}, indent=None)
 
 
 def document(result: Explanation | Compared) -> str:
@@ -140,19 +187,16 @@ def document(result: Explanation | Compared) -> str:
 
 def page(kept: str) -> str:
     """What is kept as a web page of its own."""
-    from slalom.view import compare_html, html
-
     result = _read(kept)
     return compare_html.render(result) if isinstance(result, Compared) else html.render(result)
 
 
 def part(kept: str) -> str:
     """The same as a part of a page that has its style and script already."""
-    from slalom.view import compare_html, html
-
     result = _read(kept)
-    show = compare_html.fragment if isinstance(result, Compared) else html.fragment
-    return show(result, assets=False)  # type: ignore[arg-type]
+    if isinstance(result, Compared):
+        return compare_html.fragment(result, assets=False)
+    return html.fragment(result, assets=False)
 
 
 def _read(kept: str) -> Explanation | Compared:
@@ -161,28 +205,28 @@ def _read(kept: str) -> Explanation | Compared:
     return Compared.from_dict(record) if several else Explanation.from_dict(record)
 
 
-def _text(order: ExplainRequest | PredictRequest) -> Text:
-    return order.text if order.pair is None else (order.text, order.pair)
+def _text(request: ExplainRequest | PredictRequest) -> Text:
+    return request.text if request.pair is None else (request.text, request.pair)
 
 
-def _options(order: ExplainRequest) -> dict[str, Any]:
-    if "granularity" in order.options or (order.effort is not None and "effort" in order.options):
+def _options(request: ExplainRequest) -> dict[str, Any]:
+    if "granularity" in request.options or (request.effort is not None and "effort" in request.options):
         raise InputError("effort and granularity have fields of their own; leave them out of options")
-    return order.options if order.effort is None else {**order.options, "effort": order.effort}
+    return request.options if request.effort is None else {**request.options, "effort": request.effort}
 
 
-def _queries(order: PredictRequest, n: int, most: int) -> Perturbations:
-    if order.counts is not None:
-        if len(order.counts) != n:
-            raise InputError(f"counts has {len(order.counts)} entries, but the text has {n} tokens")
-        _check_length(sum(order.counts), most)
-        return from_rows([np.repeat(np.arange(n), order.counts)], n)
-    if order.kept is None:
+def _queries(request: PredictRequest, n: int, most: int) -> Perturbations:
+    if request.counts is not None:
+        if len(request.counts) != n:
+            raise InputError(f"counts has {len(request.counts)} entries, but the text has {n} tokens")
+        _check_length(sum(request.counts), most)
+        return from_rows([np.repeat(np.arange(n), request.counts)], n)
+    if request.kept is None:
         return whole(n)
-    _check_length(len(order.kept), most)
-    if max(order.kept, default=0) >= n:
-        raise InputError(f"kept names the position {max(order.kept)}, but the text has {n} tokens")
-    return from_rows([order.kept], n)
+    _check_length(len(request.kept), most)
+    if max(request.kept, default=0) >= n:
+        raise InputError(f"kept names the position {max(request.kept)}, but the text has {n} tokens")
+    return from_rows([request.kept], n)
 
 
 def _check_length(given: int, most: int) -> None:
