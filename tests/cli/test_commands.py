@@ -106,7 +106,7 @@ def test_pairs(model: str):
 
 
 def test_files_are_written_and_shown_again(model: str):
-    result = explain(model, REVIEW, "--html", "a.html", "--save", "a.json")
+    result = explain(model, REVIEW, "--html", "a.html", "--out", "a.json")
     assert result.exit_code == 0
     assert result.stderr == "wrote a.json\nwrote a.html\n"
     assert Path("a.html").read_text().startswith("<!doctype html>")
@@ -156,7 +156,7 @@ def test_cut_texts_warn_on_one_line(model: str):
         (["text", "--types"], "does not explain token types"),
         (["--file", "none.txt"], "cannot read 'none.txt': No such file"),
         (["text", "--html", "none/a.html"], "cannot write 'none/a.html'"),
-        (["text", "--save", "."], "cannot write '.'"),
+        (["text", "--out", "."], "cannot write '.'"),
         (["text", "--device", "toaster"], "toaster"),
     ],
 )
@@ -188,7 +188,7 @@ def test_paths_are_checked_before_the_model_is_opened():
         ["text", "--words", "--types"],
         ["text", "--json", "--all"],
         ["text", "--side", "first"],
-        ["text", "--html", "a", "--save", "./a"],
+        ["text", "--html", "a", "--out", "./a"],
         ["text", "--budget", "0"],
         ["text", "--budget", "many"],
         ["text", "--seed", "-1"],
@@ -257,7 +257,7 @@ def test_version_and_help():
         "--types",
         "--every-class",
         "--html",
-        "--save",
+        "--out",
         "--quiet",
     ):
         assert option in shown

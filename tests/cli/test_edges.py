@@ -27,7 +27,7 @@ def one_line(result: Any, code: int, *parts: str) -> None:
     assert all(part in " ".join(result.stderr.split()) for part in parts), result.stderr
 
 
-@pytest.mark.parametrize("option", ["--save", "--html"])
+@pytest.mark.parametrize("option", ["--out", "--html"])
 def test_links_that_lead_in_a_circle(option: str, tmp_path: Path) -> None:
     loop, inside = tmp_path / "loop", tmp_path / "a"
     loop.symlink_to(loop)
@@ -41,7 +41,7 @@ def test_links_that_lead_in_a_circle(option: str, tmp_path: Path) -> None:
 def test_a_link_is_written_through(tmp_path: Path) -> None:
     real, link = tmp_path / "real.json", tmp_path / "link.json"
     link.symlink_to(real)
-    assert run("--save", str(link)).exit_code == 0
+    assert run("--out", str(link)).exit_code == 0
     assert link.is_symlink()
     assert json.loads(real.read_text())["method"] == "occlusion"
 

@@ -65,7 +65,7 @@ def test_explain_through_an_endpoint(there: list[str], llm_server: str) -> None:
     assert result.stdout == ""
     assert asked(llm_server)["asked"] == 0
     told = int(result.stderr.split("at most about ")[1].split(" times")[0].replace(",", ""))
-    result = run("explain", TEXT, *there, "--effort", "fast", "--save", "saved.json", "--html", "page.html")
+    result = run("explain", TEXT, *there, "--effort", "fast", "--out", "saved.json", "--html", "page.html")
     assert result.exit_code == 0, result.stderr
     assert 10 < asked(llm_server)["asked"] <= told + 2
     everything = [path.read_bytes() for path in Path().rglob("*") if path.is_file()]

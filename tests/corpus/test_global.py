@@ -296,7 +296,7 @@ def run(*arguments: str) -> Result:
 @pytest.mark.usefixtures("_here")
 def test_the_command_prints_and_writes_the_same(tmp_path: Path):
     given = ("corpus.jsonl", "--text", "review", "-m", "model", "--budget", "500", "--min-count", "3")
-    result = run(*given, "--html", "page.html", "--csv", "tokens.csv", "--save", "global.json", "--top", "5")
+    result = run(*given, "--html", "page.html", "--csv", "tokens.csv", "--out", "global.json", "--top", "5")
     assert result.exit_code == 0, result.stderr
     assert "held-out R²  excerpts 1.00" in result.stdout
     first = tables(GlobalSlalom.load("global.json"))[0]
@@ -314,4 +314,4 @@ def test_command_errors_are_one_line():
     assert result.exit_code == 1
     assert result.stderr.count("\n") == 1
     assert "nowhere.csv" in result.stderr
-    assert run("corpus.jsonl", "--html", "a", "--save", "a").exit_code == 2
+    assert run("corpus.jsonl", "--html", "a", "--out", "a").exit_code == 2

@@ -39,10 +39,10 @@ DRAWN = {
     "--port": ("70000",),
     "file": ("./saved.json", "./saved.json", "./empty", "./binary", "./folder", "./nowhere"),
     "source": ("./nowhere", "./folder", "./empty", "./damaged.csv", "./*.nothing"),
-    "output": ("./folder", "./nowhere", "./empty"),
+    "folder": ("./folder", "./nowhere", "./empty"),
     "names": ("no_such_experiment",),
 }
-WRITTEN = ("--html", "--save", "--csv", "--out", "--reports", "--cache", "--write")
+WRITTEN = ("--html", "--csv", "--out", "--reports", "--cache", "--write")
 REFUSED = ("--workers", "--address", "--gpus-per-worker")
 """They start a cluster where they are right."""
 ALWAYS = {

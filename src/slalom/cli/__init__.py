@@ -9,18 +9,13 @@ from typing import Annotated
 
 import typer
 
-from slalom.cli.compare import compare
-from slalom.cli.config import ABOUT, Command
+from slalom.cli.audit import global_, summarize
+from slalom.cli.compare import compare, methods
 from slalom.cli.evaluate import evaluate
-from slalom.cli.explain import explain
-from slalom.cli.explain_answer import explain_answer
+from slalom.cli.explain import explain, explain_answer, show
 from slalom.cli.explain_corpus import explain_corpus
-from slalom.cli.global_ import global_
-from slalom.cli.methods import methods
-from slalom.cli.run import INTERRUPTED
+from slalom.cli.run import ABOUT, INTERRUPTED, Command
 from slalom.cli.serve import serve
-from slalom.cli.show import show
-from slalom.cli.summarize import summarize
 
 
 def _lab(name: str) -> Callable[..., None]:

@@ -1,20 +1,16 @@
-"""`slalom compare`: one text, one model, every method."""
+"""`slalom compare` and `slalom methods`: one text, one model, every method; and what methods there are."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import Annotated
 
 import typer
 
-from slalom.cli import arguments, language
+from slalom.cli import arguments
 from slalom.cli import options as o
-from slalom.cli.arguments import check_json, check_paths, read_given, text_source
-from slalom.cli.run import guarded, progress, say, still_libraries
-
-if TYPE_CHECKING:
-    from slalom.compare import Compared
-
+from slalom.cli.output import check_paths, tell_written
+from slalom.cli.run import grouped, guarded, progress, still_libraries
 
 Methods = Annotated[
     str | None,
@@ -25,12 +21,12 @@ Methods = Annotated[
         help="Names from `slalom methods`; by default all of them.",
     ),
 ]
-Labelled = Annotated[
-    Path | None,
+Corpus = Annotated[
+    str | None,
     o.option(
         o.EXPLANATION,
-        "--data",
-        metavar="FILE",
+        "--corpus",
+        metavar="SOURCE",
         help="Labelled texts for the methods that need them: a Parquet, CSV or JSON lines file with text "
         "and label, a name (imdb, yelp, …) or a hub id.",
     ),
@@ -40,30 +36,14 @@ Signed = Annotated[
 ]
 
 
+@grouped
 def compare(
-    text: o.Text = None,
-    file: o.File = None,
-    pair: o.Pair = None,
-    side: o.Side = None,
-    model: o.Model = None,
-    device: o.Device = None,
-    engine: o.Engine = None,
-    engine_tolerance: o.EngineTolerance = None,
-    prompt_file: language.PromptFile = None,
-    labels: language.Labels = None,
-    endpoint: language.EndpointUrl = None,
-    llm: language.Llm = None,
-    endpoint_option: language.EndpointOptions = None,
-    max_requests: language.MaxRequests = None,
-    estimate: language.Estimate = False,
-    target: o.Target = None,
+    text: arguments.TextGiven,
+    model: arguments.ModelGiven,
+    language: arguments.LanguageGiven,
+    how: arguments.Explained,
     methods: Methods = None,
-    data: Labelled = None,
-    budget: o.Budget = "auto",
-    seed: o.Seed = 0,
-    units: o.Units = None,
-    tokens: o.Tokens = False,
-    words: o.Words = False,
+    corpus: Corpus = None,
     signed: Signed = False,
     json: o.Json = False,
     html: o.Html = None,
@@ -77,15 +57,13 @@ def compare(
 
         slalom compare -f review.txt -m ./my-model --methods slalom,lime,kernel_shap --html methods.html
     """
-    check_json(json, False, html)
-    if side is not None and pair is None:
-        raise typer.BadParameter("--side needs a second text: --pair TEXT2")
+    text.check()
     chosen = arguments.names(methods)
-    source = text_source(text, file)
-    asking = language.asking(prompt_file, labels, endpoint, llm, endpoint_option, max_requests)
+    call: arguments.Call = how.call() | {"side": text.explained}
+    asking = language.asking()
     with guarded(quiet):
         check_paths(html)
-        given = read_given(source, text)
+        given = text.read()
         still_libraries()
         with progress(quiet) as report:
             from slalom.compare import compare as run
@@ -93,33 +71,44 @@ def compare(
 
             for name in chosen or ():
                 load(name)  # a wrong name need not wait for the model to load
-            explainer = arguments.explainer(model, device, engine, engine_tolerance, asking)
-            call = {
-                "target": target,
-                "budget": arguments.queries(budget),
-                "seed": seed,
-                "granularity": arguments.granularity(words),
-                "units": arguments.units(units, tokens),
-                "side": side.value if side else "both",
-            }
-            texts = given if pair is None else (given, pair)
+            explainer = arguments.explainer(model, asking)
             calls = [{**call, "method": name} for name in chosen or names()]
-            if language.tell_cost(explainer, [texts], calls, only=estimate, quiet=quiet):
+            if language.tell_cost(explainer, [given], calls, quiet=quiet):
                 return
-            comparison = run(explainer, texts, chosen, data=data, progress=report, **call)
-        _deliver(comparison, json, html, signed, quiet)
+            comparison = run(explainer, given, chosen, data=corpus, progress=report, **call)
+        from slalom.files import to_json
+
+        if html is not None:
+            comparison.to_html(html, signed=signed)
+        if json:
+            typer.echo(to_json(comparison.to_dict()))
+        else:
+            comparison.show(signed=signed)
+        tell_written(quiet, html)
 
 
-def _deliver(comparison: Compared, json: bool, html: Path | None, signed: bool, quiet: bool) -> None:
-    from slalom.files import to_json, write_text
-    from slalom.view.compare import show
-    from slalom.view.compare_html import render
+def methods(json: o.Json = False) -> None:
+    """List the methods: their names, what they need from a model, and what they do.
 
-    if html is not None:
-        write_text(html, render(comparison, signed=signed))
-    if json:
-        typer.echo(to_json(comparison.to_dict()))
-    else:
-        show(comparison, signed=signed)
-    if html is not None and not quiet:
-        say(f"wrote {html}")
+    Example:
+
+        slalom methods --json
+    """
+    with guarded():
+        from slalom.explainers import methods as known
+
+        found = known().values()
+        if json:
+            import json as json_text
+
+            typer.echo(json_text.dumps([asdict(method) for method in found], indent=1))
+            return
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        for name in ("name", "needs", "summary"):
+            table.add_column(name)
+        for method in found:
+            table.add_row(method.name, method.needs, method.summary)
+        Console(markup=False).print(table)

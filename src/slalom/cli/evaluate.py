@@ -7,13 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from slalom.cli import arguments, language
+from slalom.cli import arguments
 from slalom.cli import options as o
-from slalom.cli.run import guarded, say, still_libraries, watched
+from slalom.cli.run import grouped, guarded, say, still_libraries, watched
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -29,13 +29,13 @@ Out = Annotated[
     Path,
     o.option(o.OUTPUT, "--out", metavar="DIR", help="Where results go; the same command continues there."),
 ]
-Documents = Annotated[
+Limit = Annotated[
     int,
     o.option(o.DATA, "--limit", "-n", min=1, metavar="N", help="How many, drawn by the seed; 50 by default."),
 ]
-Cut = Annotated[
+Length = Annotated[
     int,
-    o.option(o.DATA, "--cut", min=1, metavar="N", help="Explain the first N tokens only; 256 by default."),
+    o.option(o.DATA, "--length", min=1, metavar="N", help="Explain the first N tokens only; 256 by default."),
 ]
 Corpus = Annotated[
     str | None,
@@ -46,7 +46,7 @@ Corpus = Annotated[
         help="Labelled texts (their train split) to count words in, for Naive Bayes.",
     ),
 ]
-CorpusDocuments = Annotated[
+CorpusLimit = Annotated[
     int,
     o.option(o.DATA, "--corpus-limit", min=2, metavar="N", help="How many of them; 2000 by default."),
 ]
@@ -80,33 +80,24 @@ Units = Annotated[
 Workers = Annotated[
     int, o.option(WORK, "--workers", "-w", min=1, help="Processes that share the documents; 1 by default.")
 ]
-Fresh = Annotated[
-    bool, o.option(WORK, "--fresh", help="Begin again, and drop what the directory holds of another run.")
-]
 Figures = Annotated[bool, o.option(o.OUTPUT, "--figures/--no-figures", help="Draw figures, or not.")]
 
 
+@grouped
 def evaluate(
     data: o.Source,
     out: Out,
+    model: arguments.ModelGiven,
+    language: arguments.LanguageGiven,
     split: o.Split = None,
     data_dir: o.DataDir = None,
     text: o.TextColumn = None,
-    documents: Documents = 50,
-    cut: Cut = 256,
+    pair: o.PairColumn = None,
+    label: o.LabelColumn = None,
+    limit: Limit = 50,
+    length: Length = 256,
     corpus: Corpus = None,
-    corpus_documents: CorpusDocuments = 2000,
-    model: o.Model = None,
-    device: o.Device = None,
-    engine: o.Engine = None,
-    engine_tolerance: o.EngineTolerance = None,
-    prompt_file: language.PromptFile = None,
-    labels: language.Labels = None,
-    endpoint: language.EndpointUrl = None,
-    llm: language.Llm = None,
-    endpoint_option: language.EndpointOptions = None,
-    max_requests: language.MaxRequests = None,
-    estimate: language.Estimate = False,
+    corpus_limit: CorpusLimit = 2000,
     methods: Methods = None,
     protocols: Protocols = None,
     target: o.Target = None,
@@ -114,7 +105,7 @@ def evaluate(
     seed: o.Seed = 0,
     units: Units = None,
     workers: Workers = 1,
-    fresh: Fresh = False,
+    fresh: o.Fresh = False,
     figures: Figures = True,
     json: o.Json = False,
     quiet: o.Quiet = False,
@@ -132,24 +123,26 @@ def evaluate(
 
         slalom evaluate -m ./my-model --data imdb --protocols deletion,removals --workers 4 --out imdb
     """
-    asking = language.asking(prompt_file, labels, endpoint, llm, endpoint_option, max_requests)
+    asking = language.asking()
     with guarded(quiet):
         still_libraries()
         chosen, judges = arguments.names(methods), arguments.names(protocols)
         judged = arguments.units(units, tokens=units is None)
         _check_early(chosen, judges, figures)
-        found = _read(data, split, ("test", "validation"), data_dir, documents, seed, text)
+        columns = _Columns(text, pair, label)
+        found = _read(data, split, ("test", "validation"), data_dir, limit, seed, columns)
         labelled = None
         if corpus is not None:
-            labelled = _read(corpus, None, ("train",), data_dir, corpus_documents, seed, text)
+            labelled = _read(corpus, None, ("train",), data_dir, corpus_limit, seed, columns)
         with _progress(quiet) as report, _kept(out):
             from slalom.evaluate.run import evaluate as run
 
-            explainer = arguments.explainer(model, device, engine, engine_tolerance, asking)
-            calls = [{"budget": arguments.queries(budget), **one} for one in _calls(chosen)] if asking else []
+            explainer = arguments.explainer(model, asking)
+            asked = arguments.queries(budget)
+            calls = [{"budget": asked, **one} for one in _calls(chosen)] if asking else []
             texts = [document.text for document in found]
-            told = {"only": estimate, "quiet": quiet, "more": "; what protocols ask comes on top"}
-            if language.tell_cost(explainer, texts, calls, **told):
+            more = "; what protocols ask comes on top"
+            if language.tell_cost(explainer, texts, calls, quiet=quiet, more=more):
                 return
             results = run(
                 explainer,
@@ -158,10 +151,10 @@ def evaluate(
                 judges,
                 out,
                 target=target,
-                budget=arguments.queries(budget),
+                budget=asked,
                 seed=seed,
                 units=judged,
-                cut=cut,
+                cut=length,
                 corpus=labelled,
                 source=found.name if found.split is None else f"{found.name} ({found.split})",
                 workers=workers,
@@ -171,7 +164,7 @@ def evaluate(
         _deliver(results, out, figures, json, quiet)
 
 
-def _calls(methods: list[str] | None) -> list[dict[str, Any]]:
+def _calls(methods: list[str] | None) -> list[arguments.Call]:
     """What an Explainer is called with for each method."""
     from slalom.evaluate import specs
 
@@ -194,6 +187,14 @@ def _check_early(methods: list[str] | None, protocols: list[str] | None, figures
         specs.protocols(protocols)
 
 
+class _Columns(NamedTuple):
+    """The columns that were named."""
+
+    text: str | None
+    pair: str | None
+    label: str | None
+
+
 def _read(
     source: str,
     split: str | None,
@@ -201,14 +202,26 @@ def _read(
     data_dir: Path | None,
     limit: int,
     seed: int,
-    text: str | None,
+    columns: _Columns,
 ) -> Dataset:
     from slalom.data import read, splits
 
+    if columns.pair is not None and columns.text is None:
+        raise typer.BadParameter("--pair names the second column; --text must name the first")
     if split is None:
         there = splits(source, data_dir=data_dir)
         split = next((name for name in preferred if name in there), None)
-    found = read(source, split=split, text=text, limit=limit, seed=seed, data_dir=data_dir, on_bad="skip")
+    texts = columns.text if columns.pair is None else (str(columns.text), columns.pair)
+    found = read(
+        source,
+        split=split,
+        text=texts,
+        label=columns.label,
+        limit=limit,
+        seed=seed,
+        data_dir=data_dir,
+        on_bad="skip",
+    )
     for reason, count in found.skipped.items():
         say(f"{found.name}: {count} rows left out: {reason}")
     return found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from slalom.cli import arguments, language
+from slalom.cli import arguments
 from slalom.cli import options as o
-from slalom.cli.run import guarded, say, status, still_libraries
+from slalom.cli.run import grouped, guarded, say, status, still_libraries
 
 if TYPE_CHECKING:
     from slalom.corpus.run import Totals
@@ -26,8 +26,12 @@ Input = Annotated[
         show_default=False,
     ),
 ]
-Output = Annotated[
-    str, typer.Argument(metavar="OUTPUT", help="A directory for the Parquet parts.", show_default=False)
+Folder = Annotated[
+    str | None, typer.Argument(metavar="", help="What --out was once.", show_default=False, hidden=True)
+]
+Out = Annotated[
+    str | None,
+    o.option(o.OUTPUT, "--out", metavar="DIR", help="A directory for the Parquet parts; any fsspec address."),
 ]
 Id = Annotated[
     str | None,
@@ -77,8 +81,8 @@ Group = Annotated[
         WORK, "--group", min=1, metavar="N", help="Documents of a part, the unit of work; 64 by default."
     ),
 ]
-Resume = Annotated[
-    bool, o.option(WORK, "--resume", help="Go on with an unfinished run, and mend damaged parts.")
+Check = Annotated[
+    bool, o.option(WORK, "--check", help="Look at parts that are there already, too, and mend damaged ones.")
 ]
 TokensTable = Annotated[
     bool, o.option(o.OUTPUT, "--tokens-table", help="Write a table with one row for each token, too.")
@@ -88,75 +92,56 @@ KeepText = Annotated[
 ]
 
 
+@grouped
 def explain_corpus(
     source: Input,
-    output: Output,
+    model: arguments.ModelGiven,
+    language: arguments.LanguageGiven,
+    how: arguments.ExplainedBy,
+    folder: Folder = None,
+    out: Out = None,
     text: o.CorpusText = None,
     name: Id = None,
     split: o.CorpusSplit = None,
     limit: o.CorpusLimit = None,
     max_characters: MaxCharacters = None,
-    model: o.Model = None,
-    device: o.Device = None,
-    engine: o.Engine = None,
-    engine_tolerance: o.EngineTolerance = None,
-    prompt_file: language.PromptFile = None,
-    labels: language.Labels = None,
-    endpoint: language.EndpointUrl = None,
-    llm: language.Llm = None,
-    endpoint_option: language.EndpointOptions = None,
-    max_requests: language.MaxRequests = None,
-    estimate: language.Estimate = False,
     batch_tokens: BatchTokens = None,
-    target: o.Target = None,
-    method: o.Method = "slalom",
-    effort: o.Effort = None,
-    budget: o.Budget = "auto",
-    seed: o.Seed = 0,
-    units: o.Units = None,
-    tokens: o.Tokens = False,
-    long: o.Long = o.LongName.cut,
-    words: o.Words = False,
-    types: o.Types = False,
-    option: o.Options = None,
     workers: Workers = 1,
     gpus_per_worker: GpusPerWorker = 0.0,
     threads: Threads = 1,
     address: Address = None,
     group: Group = None,
-    resume: Resume = False,
+    fresh: o.Fresh = False,
+    check: Check = False,
     tokens_table: TokensTable = False,
     keep_text: KeepText = False,
     quiet: o.Quiet = False,
 ) -> None:
     """Explain every document of a corpus and write Parquet.
 
-    A document that fails becomes a row with its error. An unfinished run goes on with --resume; a finished
-    one is not repeated. docs/corpus.md lists the columns.
+    A document that fails becomes a row with its error. An unfinished run goes on with the same command; a
+    finished one is not repeated. docs/corpus.md lists the columns.
 
     Examples:
 
-        slalom explain-corpus reviews.parquet explained
+        slalom explain-corpus reviews.parquet --out explained
 
-        slalom explain-corpus reviews.csv explained --text review --id key -m ./my-model --workers 8
+        slalom explain-corpus reviews.csv --out explained --text review --id key -m ./my-model --workers 8
 
-        slalom explain-corpus s3://bucket/reviews/ s3://bucket/explained --address auto --workers 64 --resume
+        slalom explain-corpus s3://bucket/reviews/ --out s3://bucket/explained --address auto --workers 64
     """
-    granularity = arguments.granularity(words, types)
-    chosen = arguments.units(units, tokens)
-    given: dict[str, Any] = {"group": group, "max_characters": max_characters, "batch_tokens": batch_tokens}
-    options = arguments.method_options(option, effort)
-    asking = language.asking(prompt_file, labels, endpoint, llm, endpoint_option, max_requests)
+    output = _output(folder, out)
+    given: arguments.Call = {"group": group, "max_characters": max_characters, "batch_tokens": batch_tokens}
+    call, options, asking = how.call(), how.options, language.asking()
     with guarded(quiet):
         still_libraries()
         with _progress(quiet) as report:
             from slalom.corpus.run import Where
             from slalom.corpus.run import explain_corpus as run
 
-            call = {"method": method, "budget": arguments.queries(budget), "units": chosen, **options}
             texts = _texts(source, text, split, limit) if asking.get("endpoint") else []
-            first = arguments.explainer(None, None, None, None, asking) if texts else None
-            if first is not None and language.tell_cost(first, texts, [call], only=estimate, quiet=quiet):
+            first = arguments.explainer(arguments.ModelGiven(), asking) if texts else None
+            if first is not None and language.tell_cost(first, texts, [call | options], quiet=quiet):
                 return
             totals = run(
                 source,
@@ -165,21 +150,14 @@ def explain_corpus(
                 id=name,
                 split=split,
                 limit=limit,
+                model=model.model,
+                **model.access,
                 **asking,
-                model=model,
-                device=device,
-                engine=engine.value if engine else None,
-                engine_tolerance=engine_tolerance,
-                target=target,
-                method=method,
-                budget=arguments.queries(budget),
-                seed=seed,
-                granularity=granularity,
-                units=chosen,
-                long=long.value,
+                **call,
                 options=options,
                 where=Where(workers, gpus_per_worker, address, threads),
-                resume=resume,
+                resume=True if check else None,
+                fresh=fresh,
                 keep_text=keep_text,
                 tokens_table=tokens_table,
                 progress=report,
@@ -187,6 +165,15 @@ def explain_corpus(
             )
         if not quiet:
             say(_summary(totals, output))
+
+
+def _output(folder: str | None, out: str | None) -> str:
+    """The folder of --out; it was an argument once."""
+    if (folder is None) == (out is None):
+        raise typer.BadParameter("give the folder for the results, once: --out DIR")
+    if out is None:
+        say("warning: the folder for the results is given by --out now")
+    return str(out or folder)
 
 
 def _texts(source: str, text: str | None, split: str | None, limit: int | None) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 TEXT, MODEL, EXPLANATION, OUTPUT = "The text", "The model", "The explanation", "The output"
-CORPUS, DATA = "The corpus", "The data"
+CORPUS, DATA, LANGUAGE = "The corpus", "The data", "A language model"
 
 
 class EffortName(StrEnum):
@@ -40,7 +40,7 @@ def option(panel: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
 
 
-def _budget(given: str) -> str:
+def check_budget(given: str) -> str:
     from slalom.checks import MOST_QUERIES
 
     number = int(given) if given.isdecimal() and len(given) < 20 else 0
@@ -85,7 +85,7 @@ CorpusSplit = Annotated[
     option(CORPUS, "--split", metavar="NAME", help="Only rows with this value in the column 'split'."),
 ]
 CorpusLimit = Annotated[
-    int | None, option(CORPUS, "--limit", min=1, metavar="N", help="Only the first N documents.")
+    int | None, option(CORPUS, "--limit", "-n", min=1, metavar="N", help="Only the first N documents.")
 ]
 
 Source = Annotated[
@@ -108,6 +108,22 @@ DataDir = Annotated[
 TextColumn = Annotated[
     str | None,
     option(DATA, "--text", metavar="COLUMN", help="The column of the text, if it has no usual name."),
+]
+
+PairColumn = Annotated[
+    str | None, option(DATA, "--pair", metavar="COLUMN", help="The column of the second text of a pair.")
+]
+LabelColumn = Annotated[
+    str | None,
+    option(DATA, "--label", metavar="COLUMN", help="The column of the label, if it has no usual name."),
+]
+Fresh = Annotated[
+    bool,
+    option(
+        OUTPUT,
+        "--fresh",
+        help="Begin again, and drop what --out holds; else an unfinished run goes on.",
+    ),
 ]
 
 Model = Annotated[
@@ -137,6 +153,55 @@ EngineTolerance = Annotated[
         metavar="SHARE",
         help="How far an engine may deviate from the model, as a share of the spread of its logits.",
     ),
+]
+
+PromptFile = Annotated[
+    Path | None,
+    option(
+        LANGUAGE,
+        "--prompt-file",
+        metavar="FILE",
+        help="The prompt of a causal language model, a text that holds {text} once.",
+    ),
+]
+Labels = Annotated[
+    str | None,
+    option(
+        LANGUAGE,
+        "--labels",
+        metavar="A,B,…",
+        help="The answers that are labels: yes,no or positive=great,negative=terrible.",
+    ),
+]
+EndpointUrl = Annotated[
+    str | None,
+    option(
+        LANGUAGE,
+        "--endpoint",
+        metavar="URL",
+        help="An OpenAI-compatible server, http://…/v1; its key comes from SLALOM_API_KEY.",
+    ),
+]
+Llm = Annotated[str | None, option(LANGUAGE, "--llm", metavar="NAME", help="The model's name there.")]
+MaxRequests = Annotated[
+    int | None,
+    option(
+        LANGUAGE, "--max-requests", min=1, metavar="N", help="Requests that may be sent; 20 000 by default."
+    ),
+]
+EndpointOptions = Annotated[
+    list[str] | None,
+    option(
+        LANGUAGE,
+        "--endpoint-option",
+        "-e",
+        metavar="KEY=VALUE",
+        callback=key_values,
+        help="A further setting: api, scoring, samples, concurrent, timeout, retries, max_tokens, cache, …",
+    ),
+]
+Estimate = Annotated[
+    bool, option(LANGUAGE, "--estimate", help="Say what it would cost at most, and ask nothing.")
 ]
 
 Target = Annotated[
@@ -170,7 +235,7 @@ Budget = Annotated[
         EXPLANATION,
         "--budget",
         metavar="N|auto",
-        callback=_budget,
+        callback=check_budget,
         help="How many queries to ask; auto, the default, stops when the scores are good enough.",
     ),
 ]
@@ -226,12 +291,43 @@ Options = Annotated[
     ),
 ]
 
+MinCount = Annotated[
+    int | None,
+    option(
+        EXPLANATION,
+        "--min-count",
+        min=1,
+        metavar="N",
+        help="Leave out tokens that stand in fewer documents; by default 1 to 20, by the size of the corpus.",
+    ),
+]
+Top = Annotated[
+    int,
+    option(OUTPUT, "--top", min=1, metavar="K", help="Rows of a table in the terminal; 20 by default."),
+]
+Csv = Annotated[Path | None, option(OUTPUT, "--csv", metavar="FILE", help="Write every row of every table.")]
 Json = Annotated[bool, option(OUTPUT, "--json", help="Print one JSON document and nothing else.")]
 Html = Annotated[
     Path | None, option(OUTPUT, "--html", metavar="FILE", help="Write a self-contained web page.")
 ]
-Save = Annotated[
-    Path | None, option(OUTPUT, "--save", metavar="FILE", help="Save the explanation, for `slalom show`.")
+Out = Annotated[
+    Path | None,
+    option(
+        OUTPUT,
+        "--out",
+        metavar="FILE",
+        help="Write it to a file; the ending says how: .html, .md, .csv, .txt; .json, the default, is what "
+        "`slalom show` reads.",
+    ),
+]
+Format = Annotated[
+    str | None,
+    option(
+        OUTPUT,
+        "--format",
+        metavar="NAME",
+        help="How to print it: terminal (the default), markdown, csv, html, json, or a format of a plugin.",
+    ),
 ]
 EveryToken = Annotated[bool, option(OUTPUT, "--all", help="Show every token, in the order of the text.")]
 Quiet = Annotated[bool, option(OUTPUT, "--quiet", "-q", help="No progress, warnings or remarks on stderr.")]

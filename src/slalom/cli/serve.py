@@ -3,90 +3,78 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from slalom.cli import language
-from slalom.cli.run import guarded, say, still_libraries
+from slalom.cli import arguments
+from slalom.cli.options import option
+from slalom.cli.run import grouped, guarded, say, still_libraries
 
 SERVER, ALLOWED = "The server", "What it allows"
 
 
-def _option(panel: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=panel, **more)
-
-
+@grouped
 def serve(
+    language: arguments.PromptGiven,
     model: Annotated[
         list[str] | None,
-        _option(
+        option(
             SERVER,
             "--model",
             "-m",
             metavar="NAME=DIR_OR_HUB_ID",
-            show_default=False,
             help="A model to serve, under this name; can be given several times. By default the bundled one.",
         ),
     ] = None,
-    prompt_file: language.PromptFile = None,
-    labels: language.Labels = None,
-    endpoint: language.EndpointUrl = None,
-    llm: language.Llm = None,
-    endpoint_option: language.EndpointOptions = None,
-    max_requests: language.MaxRequests = None,
-    host: Annotated[str, _option(SERVER, "--host", help="The address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, option(SERVER, "--host", help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[
-        int, _option(SERVER, "--port", "-p", min=0, max=65535, help="The port; 0 takes a free one.")
+        int, option(SERVER, "--port", "-p", min=0, max=65535, help="The port; 0 takes a free one.")
     ] = 8000,
     token: Annotated[
         str | None,
-        _option(
+        option(
             SERVER,
             "--token",
             envvar="SLALOM_TOKEN",
-            show_default=False,
             help="A secret that requests must carry; better in the environment, where others cannot see it.",
         ),
     ] = None,
     allowed_host: Annotated[
         list[str] | None,
-        _option(
+        option(
             SERVER,
             "--allowed-host",
             metavar="NAME",
-            show_default=False,
             help="A further name under which the server is reached; '*' for any.",
         ),
     ] = None,
     reports: Annotated[
         Path | None,
-        _option(
-            SERVER, "--reports", metavar="DIR", show_default=False, help="Keep reports here, not in memory."
-        ),
+        option(SERVER, "--reports", metavar="DIR", help="Keep reports here, not in memory."),
     ] = None,
     max_characters: Annotated[
-        int, _option(ALLOWED, "--max-characters", min=1, help="Characters of a text.")
+        int, option(ALLOWED, "--max-characters", min=1, help="Characters of a text.")
     ] = 20_000,
     max_tokens: Annotated[
-        int, _option(ALLOWED, "--max-tokens", min=1, help="Tokens of a text that is explained.")
+        int, option(ALLOWED, "--max-tokens", min=1, help="Tokens of a text that is explained.")
     ] = 2_000,
-    max_body: Annotated[int, _option(ALLOWED, "--max-body", min=1, help="Bytes of a request.")] = 1_000_000,
+    max_body: Annotated[int, option(ALLOWED, "--max-body", min=1, help="Bytes of a request.")] = 1_000_000,
     max_budget: Annotated[
-        int, _option(ALLOWED, "--max-budget", min=1, help="Queries of an explanation.")
+        int, option(ALLOWED, "--max-budget", min=1, help="Queries of an explanation.")
     ] = 20_000,
     concurrent: Annotated[
-        int, _option(ALLOWED, "--concurrent", min=1, help="Explanations at the same time.")
+        int, option(ALLOWED, "--concurrent", min=1, help="Explanations at the same time.")
     ] = 2,
     waiting: Annotated[
-        int, _option(ALLOWED, "--waiting", min=0, help="Explanations that wait for their turn.")
+        int, option(ALLOWED, "--waiting", min=0, help="Explanations that wait for their turn.")
     ] = 8,
     connections: Annotated[
         int,
-        _option(ALLOWED, "--connections", min=1, help="Open connections; beyond, silent ones are closed."),
+        option(ALLOWED, "--connections", min=1, help="Open connections; beyond, silent ones are closed."),
     ] = 500,
     timeout: Annotated[
-        float, _option(ALLOWED, "--timeout", min=0.1, help="Seconds from a request to its answer.")
+        float, option(ALLOWED, "--timeout", min=0.1, help="Seconds from a request to its answer.")
     ] = 120.0,
 ) -> None:
     """Serve a page and a JSON API to explain texts in the browser.
@@ -97,9 +85,9 @@ def serve(
 
         slalom serve -m reviews=./my-model -m toxic=org/name --port 9000 --reports ./reports
     """
-    models: dict[str, Any] | None = _models(model or [])
-    asking = language.asking(prompt_file, labels, endpoint, llm, endpoint_option, max_requests)
-    if asking and endpoint is None:
+    models: dict[str, object] = dict(_models(model or []))
+    asking = language.asking()
+    if asking and language.endpoint is None:
         raise typer.BadParameter("a prompt is served with an endpoint: --endpoint URL --llm NAME")
     with guarded():
         from slalom.web import Limits, create_app
@@ -109,8 +97,11 @@ def serve(
         if asking:
             from slalom.models import open_model
 
-            models = {**(models or {}), str(llm): open_model(**asking)}
-            say(f"texts are sent to {endpoint}: every query is a request, {max_budget:,} at most for a text")
+            models[str(language.llm)] = open_model(**asking)
+            say(
+                f"texts are sent to {language.endpoint}: every query is a request, "
+                f"{max_budget:,} at most for a text"
+            )
         limits = Limits(
             characters=max_characters,
             tokens=max_tokens,
@@ -123,7 +114,7 @@ def serve(
         )
         with ending(), listening(host, port) as listener:
             app = create_app(
-                models,
+                models or None,
                 token=token,
                 hosts=(host, *(allowed_host or [])),
                 limits=limits,
@@ -132,9 +123,7 @@ def serve(
             run(app, listener, host, say)
 
 
-def _models(given: list[str]) -> dict[str, str] | None:
-    if not given:
-        return None
+def _models(given: list[str]) -> dict[str, str]:
     named: dict[str, str] = {}
     for one in given:
         name, equals, source = one.partition("=")

@@ -98,7 +98,8 @@ def explain_corpus(
     long: str = "cut",
     options: Mapping[str, Any] | None = None,
     where: Where | None = None,
-    resume: bool = False,
+    resume: bool | None = False,
+    fresh: bool = False,
     keep_text: bool = False,
     tokens_table: bool = False,
     group: int = GROUP,
@@ -116,7 +117,9 @@ def explain_corpus(
         reached, the run stops with a StoppedError; it goes on with `resume`, and nothing is asked twice.
     target, method, budget, seed, granularity, units, long, options: as an Explainer is called with.
     where: this process, or how many workers of which Ray cluster.
-    resume: go on with an unfinished run of the same corpus and settings; damaged parts are made anew.
+    resume: go on with an unfinished run of the same corpus and settings; damaged parts are made anew. None
+        goes on, too, but leaves a finished run alone.
+    fresh: drop what a run has written to `output` before, and begin again.
     """
     _check_whole(limit=limit, group=group, max_characters=max_characters, batch_tokens=batch_tokens)
     call = {"target": target, "method": method, "budget": budget, "seed": seed, "granularity": granularity}
@@ -147,7 +150,15 @@ def explain_corpus(
     tables = {"keep_text": keep_text, "tokens": tokens_table, "threads": where.threads}
     job = Job(store.address, manifest["fingerprint"], model_source(model), access, call, **tables)
     cut = groups(limited(corpus.documents(), limit), group)
+    if fresh:
+        _clear(store)
     return _prepare(store, manifest, resume) or _locked(store, manifest, job, where, cut, resume, progress)
+
+
+def _clear(store: Store) -> None:
+    if MANIFEST in store.names():
+        with locked(store):
+            store.clear()
 
 
 def _locked(
@@ -156,7 +167,7 @@ def _locked(
     job: Job,
     where: Where,
     cut: Iterator[Group],
-    resume: bool,
+    resume: bool | None,
     progress: Progress | None,
 ) -> Totals:
     store.create(job.tokens)
@@ -228,7 +239,7 @@ def _manifest(source: dict[str, Any], model: dict[str, Any], settings: dict[str,
     return what | {"fingerprint": hashlib.sha256(canonical(what).encode()).hexdigest()}
 
 
-def _prepare(store: Store, manifest: dict[str, Any], resume: bool) -> Totals | None:
+def _prepare(store: Store, manifest: dict[str, Any], resume: bool | None) -> Totals | None:
     """The totals of a run that is finished already; raises where the output belongs to another run.
 
     Who resumes has the parts checked, also those of a finished run: then there are no totals yet.
@@ -248,7 +259,7 @@ def _prepare(store: Store, manifest: dict[str, Any], resume: bool) -> Totals | N
     if resume:
         return None
     finished = _finished(store)
-    if finished is None and parts:
+    if finished is None and parts and resume is False:
         raise InputError(
             f"{store.given!r} holds an unfinished run ({len(parts)} parts): go on with it (--resume), "
             "or choose another output"

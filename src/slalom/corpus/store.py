@@ -151,6 +151,16 @@ class Store:
                 if name.startswith((".part-", ".attempts-")):
                     self.remove(folder + name)
 
+    def clear(self) -> None:
+        """Remove what runs write here, and nothing else."""
+        self.tidy()
+        for folder in (TOKENS, CHECKSUMS):
+            for name in self.names(folder):
+                self.remove(f"{folder}/{name}")
+        for name in self.names():
+            if part_number(name) is not None or name in (SUCCESS, MANIFEST):
+                self.remove(name)
+
     def parts(self, fingerprint: str) -> dict[int, Part]:
         """All finished groups of a run."""
         found = {

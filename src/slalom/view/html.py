@@ -21,6 +21,7 @@ from slalom.view.page import FRAGMENT, PAGE, SCRIPT, document, shade, side, skel
 from slalom.view.sentences import NO_SIDE
 from slalom.view.text import Run, label, run_score, runs, strength, visible
 
+SUFFIX = ".html"
 TOP = 15
 """Rows of the table; the script adds the rest."""
 LIMIT = 290_000

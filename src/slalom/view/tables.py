@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -15,6 +13,7 @@ import numpy as np
 from slalom.explanation import Scores
 from slalom.files import plain
 from slalom.tokens import FloatArray, IntArray
+from slalom.view.csv import table as as_csv
 from slalom.view.text import label, visible
 
 SURE = 2.0
@@ -208,23 +207,14 @@ def unstable(table: Table) -> list[int]:
 
 def to_csv(tables: tuple[Table, ...]) -> str:
     """Every row of every table, with the label in front."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
     names = list(dict.fromkeys(name for table in tables for name in table.columns()))
-    writer.writerow(["label", "rank", *names])
-    for table in tables:
-        columns = {name: plain(column) for name, column in table.columns().items()}
-        for row in range(len(table)):
-            cells = [columns[name][row] if name in columns else None for name in names]
-            writer.writerow([_cell(table.label), row + 1, *map(_cell, cells)])
-    return buffer.getvalue()
+    return as_csv(["label", "rank", *names], (row for table in tables for row in _csv_rows(table, names)))
 
 
-def _cell(value: Any) -> Any:
-    """A string that a spreadsheet would take for a formula stands behind an apostrophe."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return f"'{value}"
-    return "" if value is None else value
+def _csv_rows(table: Table, names: list[str]) -> Iterator[list[object]]:
+    columns = {name: plain(column) for name, column in table.columns().items()}
+    for row in range(len(table)):
+        yield [table.label, row + 1, *(columns[name][row] if name in columns else None for name in names)]
 
 
 def to_record(table: Table) -> dict[str, Any]:

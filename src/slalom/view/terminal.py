@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 from rich.cells import cell_len
 from rich.console import Console
@@ -17,8 +19,11 @@ from slalom.view.answer import pieces
 from slalom.view.sentences import NO_SIDE
 from slalom.view.text import label, run_score, runs, strength, visible
 
+SUFFIX = ".txt"
 TOP = 15
 """Words in the table unless all are asked for."""
+_WIDE = 100
+"""Columns of a file."""
 _UNITS = 5
 """Larger units, where words were looked at after them."""
 _NARROW = 40
@@ -48,6 +53,13 @@ def show(explanation: Explanation, console: Console | None = None, *, every_toke
         console.print(first(other, explanation))
         _body(other, console, every_token)
     _footer(explanation, console)
+
+
+def render(explanation: Explanation) -> str:
+    """The same as text without colours."""
+    buffer = io.StringIO()
+    show(explanation, Console(file=buffer, width=_WIDE, no_color=True, force_terminal=False))
+    return buffer.getvalue()
 
 
 def _header(explanation: Explanation, console: Console) -> None:

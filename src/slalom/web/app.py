@@ -60,7 +60,7 @@ def build(settings: ServerSettings) -> FastAPI:
         title="slalom",
         version=version("slalom-xai"),
         description=DESCRIPTION,
-        docs_url=None,  # the usual page loads its script from elsewhere; ours is in slalom.web.docs
+        docs_url=None,  # the usual page loads its script from elsewhere; ours is `_described`
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,

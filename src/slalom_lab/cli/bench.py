@@ -29,13 +29,13 @@ SlowDocuments = Annotated[
     ),
 ]
 Length = Annotated[
-    int, o.option(o.DATA, "--tokens", min=2, metavar="N", help="Length of the documents; 255 by default.")
+    int, o.option(o.DATA, "--length", min=2, metavar="N", help="Length of the documents; 255 by default.")
 ]
 QualityLength = Annotated[
     str,
     o.option(
         o.DATA,
-        "--quality-tokens",
+        "--quality-length",
         metavar="A-B",
         help="Shortest and longest document of the part equal_quality; 250-260 by default.",
     ),
@@ -172,7 +172,7 @@ def bench(
 def _lengths(given: str) -> tuple[int, int]:
     low, dash, high = given.partition("-")
     if not (dash and low.isdecimal() and high.isdecimal()):
-        raise typer.BadParameter(f"--quality-tokens is two numbers such as 250-260, not {given!r}")
+        raise typer.BadParameter(f"--quality-length is two numbers such as 250-260, not {given!r}")
     return int(low), int(high)
 
 

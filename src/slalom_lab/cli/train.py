@@ -25,20 +25,16 @@ class ArchitectureName(StrEnum):
     attention_layer = "attention-layer"
 
 
-Out = Annotated[Path, o.option(o.OUTPUT, "--out", "-o", metavar="DIR", help="The new model directory.")]
+Out = Annotated[Path, o.option(o.OUTPUT, "--out", metavar="DIR", help="The new model directory.")]
 Test = Annotated[
     str | None,
     o.option(o.DATA, "--test", metavar="SOURCE", help="Measure on this; by default a split of the data."),
 ]
-Pair = Annotated[
-    str | None, o.option(o.DATA, "--pair", metavar="COLUMN", help="The column of the second text of a pair.")
-]
-Label = Annotated[str | None, o.option(o.DATA, "--label", metavar="COLUMN", help="The column of the label.")]
 SkipBad = Annotated[
     bool, o.option(o.DATA, "--skip-bad", help="Leave out rows that cannot be used, rather than stop.")
 ]
 Limit = Annotated[
-    int | None, o.option(o.DATA, "--limit", min=1, help="Train on this many texts, drawn at random.")
+    int | None, o.option(o.DATA, "--limit", "-n", min=1, help="Train on this many texts, drawn at random.")
 ]
 Balanced = Annotated[bool, o.option(o.DATA, "--balanced", help="Train on equally many texts of each label.")]
 TestLimit = Annotated[
@@ -50,7 +46,7 @@ From = Annotated[
 ]
 Architecture = Annotated[
     ArchitectureName | None,
-    o.option(NETWORK, "--architecture", "-a", help="Train from nothing; distilbert by default."),
+    o.option(NETWORK, "--architecture", help="Train from nothing; distilbert by default."),
 ]
 Layers = Annotated[int | None, o.option(NETWORK, "--layers", min=1, help="2 by default.")]
 Width = Annotated[int | None, o.option(NETWORK, "--width", min=1, help="128 by default.")]
@@ -85,8 +81,8 @@ def train(
     test: Test = None,
     data_dir: o.DataDir = None,
     text: o.TextColumn = None,
-    pair: Pair = None,
-    label: Label = None,
+    pair: o.PairColumn = None,
+    label: o.LabelColumn = None,
     skip_bad: SkipBad = False,
     limit: Limit = None,
     balanced: Balanced = False,
