@@ -5,7 +5,7 @@ import pytest
 
 from slalom.errors import FitError, InputError
 from slalom.fit import ana
-from slalom.fit.result import Fit
+from slalom.fit.data import Fit
 from slalom.surrogate import Slalom
 
 

@@ -7,11 +7,10 @@ from scipy import linalg, sparse
 from slalom import designs
 from slalom.errors import FitError, InputError
 from slalom.fit import exact, normal
+from slalom.fit.data import Covariance, Fit
 from slalom.fit.exact import fit
-from slalom.fit.normal import Point, Problem, Variances, curvature, objective, posterior, solve_values
+from slalom.fit.normal import Point, Problem, Rows, Variances, curvature, objective, posterior, solve_values
 from slalom.fit.readings import output_slopes
-from slalom.fit.result import Covariance, Fit
-from slalom.fit.rows import Rows
 from slalom.perturb import Perturbations, join
 from slalom.surrogate import Heads, Slalom
 

@@ -5,7 +5,7 @@ import pytest
 
 from planted_heads import differences, from_vector, planted, vector
 from slalom.fit import readings
-from slalom.fit.result import Covariance
+from slalom.fit.data import Covariance
 from slalom.surrogate import Heads, Slalom
 
 N = 6

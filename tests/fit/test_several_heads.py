@@ -8,7 +8,7 @@ from scipy import sparse
 
 from planted_heads import differences, from_vector, planted, soft_removal, vector
 from slalom import designs
-from slalom.fit import heads, misfit, readings, spread
+from slalom.fit import heads, misfit, readings
 from slalom.fit.misfit import Shape, Task
 from slalom.perturb import Perturbations, from_keep
 from slalom.surrogate import Heads, Slalom
@@ -99,10 +99,10 @@ def test_the_jacobian_is_that_of_the_outputs(outputs: int, column: int):
         return heads._surrogate(x, shape, np.zeros(outputs), 1.0).predict(queries.counts())[:, column]
 
     counts = heads._with_background(queries.counts())
-    have = spread.jacobian(counts, x, shape, column).toarray()
+    have = misfit.jacobian(counts, x, shape, column).toarray()
     np.testing.assert_allclose(have, differences(predicted, x), atol=1e-6)
     prior = sparse.csr_array(sparse.eye_array(len(x)))
-    _, triangle = spread.seen(counts, x, shape, column, prior, 0.5, np.random.default_rng(0))
+    _, triangle = misfit.seen(counts, x, shape, column, prior, 0.5, np.random.default_rng(0))
     np.testing.assert_allclose(triangle @ triangle.T, have @ have.T + 0.5 * np.eye(12), atol=1e-5, rtol=1e-5)
 
 
@@ -133,7 +133,7 @@ def test_some_of_many_queries_stand_for_all(monkeypatch: pytest.MonkeyPatch):
     answers = model.predict(queries.counts()) + 0.1 * np.random.default_rng(0).normal(size=(400, 1))
     none = np.zeros(0, np.int64)
     whole = heads.fit(queries.counts(), answers, np.arange(4), held=none)
-    monkeypatch.setattr(spread, "_ROWS", 150)
+    monkeypatch.setattr(misfit, "_ROWS", 150)
     some = heads.fit(queries.counts(), answers, np.arange(4), held=none)
     assert len(some.spread.known) == 150
     slopes = readings.output_slopes(whole.groups[0], np.eye(4))

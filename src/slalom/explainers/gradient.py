@@ -7,8 +7,7 @@ rank by. Through captum's Saliency, special tokens in place.
 
 from __future__ import annotations
 
-from slalom.explainers._common import Budget, extra, finish, queries
-from slalom.explainers._gradients import UNSIGNED, Reading, readings
+from slalom.explainers._common import UNSIGNED, Budget, Reading, extra, finish, gradient_scores, queries
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -27,5 +26,5 @@ def explain(
     with inside(ask, target, "gradient") as opened:
         given = opened.embeddings.clone().requires_grad_()
         slope = captum.Saliency(opened.score).attribute(given, abs=False)
-    scores = readings(slope, opened, len(ask.tokens))
+    scores = gradient_scores(slope, opened, len(ask.tokens))
     return finish(ask, target, "gradient", scores, ranking=reading, unsigned=UNSIGNED)

@@ -12,8 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from slalom.explainers._common import Budget, finish, held_out, queries
-from slalom.explainers._samples import Design, draw
+from slalom.explainers._common import Budget, Design, draw, finish, held_out, queries
 from slalom.explanation import Explanation
 from slalom.fit import linear
 from slalom.models.ask import Ask

@@ -23,12 +23,11 @@ from slalom.checks import Budget, Range, Seed
 from slalom.errors import InputError
 from slalom.explainers._common import Gamma, finish
 from slalom.explainers._slalom.plan import PACES, Effort, Portion, portions
-from slalom.explainers._slalom.read import level
 from slalom.explainers._slalom.study import Answers, Granularity, Study, study
-from slalom.explainers._slalom.trust import fidelity
+from slalom.explainers._slalom.trust import fidelity, level
 from slalom.explanation import Explanation
 from slalom.fit import readings
-from slalom.fit.blas import one_thread
+from slalom.fit.data import one_thread
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.scores import Level, in_order

@@ -13,8 +13,7 @@ from typing import Literal
 import numpy as np
 
 from slalom import designs
-from slalom.explainers._common import Budget, Gamma, finish, held_out, queries
-from slalom.explainers._samples import for_target
+from slalom.explainers._common import Budget, Gamma, finish, for_target, held_out, queries
 from slalom.explanation import Explanation
 from slalom.fit import ana, readings
 from slalom.models.ask import Ask

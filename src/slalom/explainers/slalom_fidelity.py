@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from slalom.checks import Range
-from slalom.explainers._common import Budget, queries
-from slalom.explainers._samples import draw, finish_types
+from slalom.explainers._common import Budget, draw, finish_types, queries
 from slalom.explanation import Explanation
 from slalom.fit import exact
 from slalom.models.ask import Ask

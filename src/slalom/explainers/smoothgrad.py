@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from slalom.checks import Range
-from slalom.explainers._common import Budget, finish, queries
-from slalom.explainers._gradients import UNSIGNED, Reading, readings
+from slalom.explainers._common import UNSIGNED, Budget, Reading, finish, gradient_scores, queries
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -48,6 +47,6 @@ def explain(
             drawn = torch.stack([torch.randn(given.shape[1:], generator=generator) for _ in range(count)])
             noisy = (given + deviation * drawn.to(given)).requires_grad_()
             slope += torch.autograd.grad(opened.score(noisy).sum(), noisy)[0].sum(dim=0) / samples
-    scores = readings(slope, opened, len(ask.tokens))
+    scores = gradient_scores(slope, opened, len(ask.tokens))
     settings = {"samples": samples, "noise": noise}
     return finish(ask, target, "smoothgrad", scores, ranking=reading, settings=settings, unsigned=UNSIGNED)

@@ -13,22 +13,21 @@ import numpy as np
 from scipy import linalg
 
 from slalom.errors import FitError, InputError
-from slalom.fit import evidence
-from slalom.fit.blas import one_thread
-from slalom.fit.data import outputs_matrix
+from slalom.fit.data import Covariance, Fit, one_thread, outputs_matrix
 from slalom.fit.normal import (
     Curvature,
     Point,
     Problem,
+    Rows,
     Variances,
     cholesky,
     curvature,
+    initial,
     objective,
     posterior,
+    reestimate,
     solve_values,
 )
-from slalom.fit.result import Covariance, Fit
-from slalom.fit.rows import Rows
 from slalom.surrogate import Counts, Slalom
 from slalom.tokens import FloatArray
 
@@ -103,7 +102,7 @@ def _constant(problem: Problem) -> Fit[Slalom]:
 
 
 def _iterate(problem: Problem, check: Callable[[], None]) -> tuple[Point, Variances, int, str]:
-    variances = evidence.initial(problem)
+    variances = initial(problem)
     start = 0.1 if problem.background else 0.0
     point = solve_values(problem, variances, np.zeros(problem.n_units), start)
     damping = 1e-2
@@ -111,7 +110,7 @@ def _iterate(problem: Problem, check: Callable[[], None]) -> tuple[Point, Varian
         check()
         system = curvature(problem, variances, point)
         if iteration > _WARM_UP:
-            variances = evidence.reestimate(problem, variances, point, posterior(point, system))
+            variances = reestimate(problem, variances, point, posterior(point, system))
         before = point
         point, damping = _step(problem, variances, point, system, damping)
         if iteration >= _AT_LEAST and _settled(problem, before, point):

@@ -17,8 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 
-from slalom.fit.misfit import Shape, Task
-from slalom.fit.spread import Spread, seen
+from slalom.fit.misfit import Shape, Spread, Task, seen
 from slalom.surrogate import Heads, Slalom
 from slalom.tokens import FloatArray, IntArray
 

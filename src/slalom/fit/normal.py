@@ -1,8 +1,7 @@
-"""The normal equations of SLALOM with the values eliminated (maths 3c).
+"""The normal equations of one SLALOM, and variances from the data themselves.
 
-F is linear in the values for fixed importances. A *point* is a choice of importances with the values solved
-for; its *curvature* is the Gauss–Newton system of the importances that remains (the Schur complement); its
-*posterior* the covariance that follows.
+There is one number for every *entry*, a unit that stands in a query; the last entry of every query is the
+background. Short queries over many units are multiplied as sparse matrices, others as dense ones.
 """
 
 from __future__ import annotations
@@ -10,10 +9,61 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, sparse
 
-from slalom.fit.rows import Rows, gram
-from slalom.tokens import FloatArray
+from slalom.tokens import FloatArray, IntArray
+
+Matrix = FloatArray | sparse.csr_array
+
+_DENSE_FROM = 0.05
+"""Share of non-zero counts from which a dense matrix is faster."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """N queries over U units and the background."""
+
+    counts: sparse.csr_array
+    """(N, U + 1)"""
+    row: IntArray
+    """The query of every entry."""
+    dense: bool
+
+    @classmethod
+    def of(cls, counts: Matrix) -> Rows:
+        """From counts (N × U)."""
+        given = sparse.csr_array(counts, copy=True)
+        given.sum_duplicates()
+        given.eliminate_zeros()
+        n, units = given.shape or (0, 0)
+        whole = sparse.csr_array(sparse.hstack([given, sparse.csr_array(np.ones((n, 1)))], format="csr"))
+        whole.sort_indices()
+        row = np.repeat(np.arange(n), np.diff(whole.indptr))
+        return cls(whole, row, given.nnz > _DENSE_FROM * n * units)
+
+    def shares(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The softmax share of every entry, and the mass of every query."""
+        data = self.counts.data * weights[self.counts.indices]
+        mass = np.add.reduceat(data, self.counts.indptr[:-1])
+        return data / mass[self.row], mass
+
+    def slopes(self, shares: FloatArray, mass: FloatArray, units: FloatArray, told: FloatArray) -> FloatArray:
+        """∂F/∂s = share (v − F) for the units, ∂F/∂w0 = (v0 − F) / mass for the background; F is `told`."""
+        data = shares * (units[self.counts.indices] - told[self.row])
+        data[self.counts.indptr[1:] - 1] = (units[-1] - told) / mass
+        return data
+
+    def matrix(self, data: FloatArray) -> Matrix:
+        """(N, U + 1)"""
+        made = sparse.csr_array((data, self.counts.indices, self.counts.indptr), shape=self.counts.shape)
+        return made.toarray() if self.dense else made
+
+
+def gram(left: Matrix, right: Matrix) -> FloatArray:
+    """leftᵀ right"""
+    product = left.T @ right
+    return product if isinstance(product, np.ndarray) else product.toarray()
+
 
 Factor = tuple[FloatArray, bool]
 
@@ -163,3 +213,30 @@ def _inverse(factor: Factor) -> FloatArray:
     if info != 0:
         raise linalg.LinAlgError("the normal equations are singular")
     return np.tril(inverse) + np.tril(inverse, -1).T
+
+
+_NOISE_FLOOR = 1e-14
+"""Of the variance of the outputs: what counts as no noise at all."""
+
+
+def initial(problem: Problem) -> Variances:
+    """A tenth of the outputs' variance is noise."""
+    scale = float(problem.outputs.var())
+    return Variances(0.1 * scale, 1.0, scale)
+
+
+def reestimate(problem: Problem, variances: Variances, point: Point, spread: Posterior) -> Variances:
+    """One step: variances from residuals and parameters, corrected for the posterior spread.
+
+    A parameter is determined by the data as far as its posterior variance is below the prior's.
+    """
+    known_s = len(point.s) - float(np.diag(spread.ss)[:-1].sum()) / variances.s
+    variance_v = np.sum([np.diag(vv) for vv in spread.vv], axis=0)
+    known_v = point.v.shape[1] - variance_v / variances.v
+    around = float(((point.v - problem.centre)[:-1] ** 2).sum())
+    new_s = np.clip(float(point.s @ point.s) / max(known_s, 1e-3), 1e-4, 1e3)
+    new_v = np.clip(around / max(known_v[:-1].sum(), 1e-3), 1e-6 * variances.v, 1e6 * variances.v)
+    size, left = point.residuals.size, float((point.residuals**2).sum())
+    free = max(size - known_s - known_v.sum() - problem.background, 0.1 * size)
+    noise = max(left / free, _NOISE_FLOOR * float(problem.outputs.var()))
+    return Variances(noise, float(new_s), float(new_v))

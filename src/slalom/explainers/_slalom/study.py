@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from slalom import designs
-from slalom.explainers._samples import for_target
+from slalom.explainers._common import for_target
 from slalom.explainers._slalom.plan import Kind, Portion
 from slalom.fit import exact, heads, near_text, readings
 from slalom.models.ask import Ask
