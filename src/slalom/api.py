@@ -154,7 +154,7 @@ def _bundled() -> Explainer:
     return Explainer()
 
 
-def several(given: Any) -> list[Any] | None:
+def several(given: object) -> list[Any] | None:
     """The entries of a list, a Series, an array or a column; None for a single text, and for a pair."""
     if isinstance(given, (str, bytes, tuple, Mapping)):
         return None
@@ -229,7 +229,7 @@ def _predict(model: Model, text: Text) -> dict[str, float]:
     return dict(zip(model.labels, rows[0].tolist(), strict=True))
 
 
-def _each(texts: list[Any], side: Side = "both") -> list[Text]:
+def _each(texts: list[Text], side: Side = "both") -> list[Text]:
     """The texts of a list, all checked before the first of them is explained."""
     for place, text in enumerate(texts):
         try:

@@ -31,7 +31,7 @@ class Range:
     least: float = -math.inf
     most: float = math.inf
 
-    def __contains__(self, number: Any) -> bool:
+    def __contains__(self, number: float) -> bool:
         return self.least <= number <= self.most
 
     def __str__(self) -> str:
@@ -59,17 +59,17 @@ class Allowed:
     number: Range | None = None
     names: bool = False
     """A list of strings, or of whole numbers, which become strings."""
-    kinds: tuple[Any, ...] = ()
+    kinds: tuple[type, ...] = ()
     """Classes whose instances are taken as they are."""
 
-    def check(self, name: str, given: Any) -> Any:
+    def check(self, name: str, given: object) -> Any:
         """What was given, numbers and names in Python's own types; an InputError where it is not allowed."""
         value = self._taken(given)
         if value is _REFUSED:
             raise InputError(f"{name} must be {self}; got {shown(given)}")
         return value
 
-    def _taken(self, given: Any) -> Any:
+    def _taken(self, given: object) -> object:
         if isinstance(given, str | bool | NoneType):
             plain = isinstance(given, str) and str in self.kinds
             return given if plain or object in self.kinds or given in self.choices else _REFUSED
@@ -95,19 +95,19 @@ _REFUSED = object()
 _WORDS = {str: "text", Callable: "a function", object: "anything", tuple: "a pair"}
 
 
-def check(name: str, given: Any, annotation: Any) -> Any:
+def check(name: str, given: object, annotation: object) -> Any:
     """`given` as the annotation allows it; raises an InputError that says what is allowed."""
     return allowed(annotation).check(name, given)
 
 
 @cache
-def declared(function: Callable[..., Any]) -> Mapping[str, Allowed]:
+def declared(function: Callable[..., object]) -> Mapping[str, Allowed]:
     """What each parameter of a function, or field of a class, may be, as far as it is annotated."""
     hints = get_type_hints(function, include_extras=True)
     return {name: allowed(hint) for name, hint in hints.items() if name != "return"}
 
 
-def checked(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def checked(function: Callable[..., object], given: Mapping[str, object]) -> dict[str, Any]:
     """Arguments as the function's annotations allow them."""
     known = declared(function)
     return {name: known[name].check(name, value) for name, value in given.items()}
@@ -122,7 +122,7 @@ def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
 
 
 @cache
-def allowed(annotation: Any) -> Allowed:
+def allowed(annotation: object) -> Allowed:
     """What an annotation allows."""
     kind, parts = get_origin(annotation), get_args(annotation)
     if kind in (Union, UnionType):
@@ -156,8 +156,9 @@ def _float(given: Real) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def _names(given: Any) -> tuple[str, ...] | None:
-    entries = given.tolist() if hasattr(given, "tolist") else given
+def _names(given: object) -> tuple[str, ...] | None:
+    listed = getattr(given, "tolist", None)
+    entries: object = listed() if callable(listed) else given
     if not isinstance(entries, Iterable) or isinstance(entries, bytes | Mapping):
         return None
     entries = list(entries)

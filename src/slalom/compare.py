@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from scipy.stats import rankdata
@@ -16,11 +16,13 @@ from slalom.designs import all_scales
 from slalom.errors import InputError, SlalomError, SlalomWarning
 from slalom.explainers import load, methods, names
 from slalom.explanation import Explanation
+from slalom.files import Record
 from slalom.models.ask import Ask
 from slalom.models.protocol import Text
 from slalom.models.target import Target
 from slalom.models.windows import reader
 from slalom.perturb import Perturbations
+from slalom.request import CallOptions
 from slalom.tokens import FloatArray
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class Compared(dict[str, Explanation | str]):
         frame = next(iter(found.values())).to_frame()[["token", "start", "end"]]
         return frame.assign(**{name: one.score() for name, one in found.items()})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """The document that `slalom compare --json` prints."""
         found = explained(self)
         return {
@@ -107,7 +109,7 @@ class Compared(dict[str, Explanation | str]):
         }
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Compared:
+    def from_dict(cls, document: Record) -> Compared:
         """The comparison in a document made by `to_dict`."""
         if document.get("format") != "slalom-comparison":
             raise InputError(f"this is no comparison of methods: its format is {document.get('format')!r}")
@@ -133,9 +135,9 @@ def compare(
     text: Text,
     methods: Iterable[str] | None = None,
     *,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    data: Any = None,
-    **call: Any,
+    options: Mapping[str, Mapping[str, object]] | None = None,
+    data: object = None,
+    **call: Unpack[CallOptions],
 ) -> Compared:
     """Explain one text by several methods (by default all): explanations by name, or the reason for none.
 
@@ -204,9 +206,7 @@ def _explained_share(truth: FloatArray, told: FloatArray) -> FloatArray:
     return np.maximum(np.divide(along, scale, out=np.zeros_like(scale), where=scale > 0), 0.0) ** 2
 
 
-def _options(
-    chosen: list[str], given: Mapping[str, Mapping[str, Any]], data: Any
-) -> dict[str, dict[str, Any]]:
+def _options(chosen: list[str], given: Mapping[str, Mapping[str, object]], data: object) -> dict[str, Record]:
     """The options of every method that has some; refuses names that do not exist or do not take part."""
     if not chosen:
         raise InputError("no methods to compare; name some, or leave methods out for all")

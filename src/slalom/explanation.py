@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 
@@ -37,6 +37,9 @@ from slalom.units import numbers as unit_numbers
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
+    from numpy.typing import ArrayLike
+
+    from slalom.foreign import FerretOptions, InseqOptions, LimeOptions, ShapOptions, Words
 
 __all__ = ["Cost", "Explanation", "Scores"]
 
@@ -240,7 +243,7 @@ class Explanation:
             import pandas
         except ImportError as error:
             raise MissingExtraError("pandas", "frame", "to_frame()") from error
-        columns: dict[str, Any] = {
+        columns: dict[str, object] = {
             "token": self.tokens.strings,
             "start": self.tokens.spans[:, 0],
             "end": self.tokens.spans[:, 1],
@@ -270,35 +273,31 @@ class Explanation:
         return _serialise().load(path)
 
     @classmethod
-    def from_shap(
-        cls, found: Any, *, row: int | None = None, target: str | int | None = None, explainer: Any = None
-    ) -> Explanation:
+    def from_shap(cls, found: object, **options: Unpack[ShapOptions]) -> Explanation:
         """A text of a `shap.Explanation`; with an `explainer`, on the tokens and labels of its model."""
-        return _foreign().from_shap(found, row=row, target=target, explainer=explainer)
+        return _foreign().from_shap(found, **options)
 
     @classmethod
-    def from_captum(cls, attributions: Any, tokens: Sequence[str], **more: Any) -> Explanation:
-        """Attributions of captum (a tensor) for tokens; options of `slalom.foreign.from_captum`."""
-        return _foreign().from_captum(attributions, tokens, **more)
+    def from_captum(
+        cls, attributions: ArrayLike, tokens: Sequence[str], **options: Unpack[Words]
+    ) -> Explanation:
+        """Attributions of captum (a tensor) for tokens; the options say what they are attributions of."""
+        return _foreign().from_captum(attributions, tokens, **options)
 
     @classmethod
-    def from_lime(cls, found: Any, *, target: str | int | None = None, explainer: Any = None) -> Explanation:
+    def from_lime(cls, found: object, **options: Unpack[LimeOptions]) -> Explanation:
         """A text explanation of the package lime."""
-        return _foreign().from_lime(found, target=target, explainer=explainer)
+        return _foreign().from_lime(found, **options)
 
     @classmethod
-    def from_inseq(
-        cls, found: Any, *, row: int | None = None, step: int | None = None, explainer: Any = None
-    ) -> Explanation:
+    def from_inseq(cls, found: object, **options: Unpack[InseqOptions]) -> Explanation:
         """inseq's attribution of the input, summed over the generated tokens, or for one `step`."""
-        return _foreign().from_inseq(found, row=row, step=step, explainer=explainer)
+        return _foreign().from_inseq(found, **options)
 
     @classmethod
-    def from_ferret(
-        cls, found: Any, *, labels: Sequence[str] | None = None, explainer: Any = None
-    ) -> Explanation:
+    def from_ferret(cls, found: object, **options: Unpack[FerretOptions]) -> Explanation:
         """An explanation of the package ferret; special tokens are left out."""
-        return _foreign().from_ferret(found, labels=labels, explainer=explainer)
+        return _foreign().from_ferret(found, **options)
 
     def __repr__(self) -> str:
         return _shown().line(self)
@@ -318,7 +317,7 @@ class Explanation:
         """The report as one page that needs nothing but itself; written to `path` where one is given."""
         return _shown().page(self, path)
 
-    def plot(self, kind: Literal["bar", "plane", "waterfall", "text"] = "bar", **options: Any) -> Axes:
+    def plot(self, kind: Literal["bar", "plane", "waterfall", "text"] = "bar", **options: object) -> Axes:
         """A matplotlib picture, on new axes or on `ax`.
 
         "bar": the strongest tokens; "plane": value and importance of every token type; "waterfall": how the
@@ -326,7 +325,7 @@ class Explanation:
         """
         return _shown().picture(self, kind, options)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[partial[Explanation], tuple[()]]:
         given = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         given = {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in given.items()}
         return partial(Explanation, **given), ()

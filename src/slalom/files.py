@@ -17,9 +17,12 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
 
 from slalom.errors import InputError, SlalomWarning
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 Record: TypeAlias = dict[str, Any]
@@ -129,12 +132,12 @@ def decode(data: bytes, source: str) -> str:
         ) from error
 
 
-def to_json(document: Mapping[str, Any], indent: int | None = 1) -> str:
+def to_json(document: Mapping[str, object], indent: int | None = 1) -> str:
     """One JSON document in ASCII; numbers that JSON lacks are written by `plain`."""
     return json.dumps(plain(document), indent=indent, allow_nan=False)
 
 
-def from_json(text: str, source: str) -> dict[str, Any]:
+def from_json(text: str, source: str) -> Record:
     """The JSON object in `text`; `source` names it in the error."""
     try:
         document = json.loads(text)
@@ -145,18 +148,18 @@ def from_json(text: str, source: str) -> dict[str, Any]:
     return document
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Json:
     """`value` in JSON's own types: NaN becomes null, infinities the strings "inf" and "-inf"."""
-    if hasattr(value, "tolist"):  # numpy arrays and scalars
-        value = value.tolist()
+    listed = getattr(value, "tolist", None)  # numpy arrays and scalars have it
+    value = listed() if callable(listed) else value
     if isinstance(value, Mapping):
-        return {str(key): plain(entry) for key, entry in value.items()}
+        return {str(key): plain(entry) for key, entry in cast("Mapping[object, object]", value).items()}
     if isinstance(value, str | int | None):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else (None if math.isnan(value) else str(value))
     if isinstance(value, Iterable):
-        return [plain(entry) for entry in value]
+        return [plain(entry) for entry in cast("Iterable[object]", value)]
     return str(value)
 
 
@@ -183,7 +186,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def check_same(there: Mapping[str, Any], here: Mapping[str, Any], told: str) -> None:
+def check_same(there: Mapping[str, object], here: Mapping[str, object], told: str) -> None:
     """Raise an InputError that begins with `told` where a folder was written with other settings."""
     differences = _differences(there, here)
     if differences:
@@ -191,8 +194,9 @@ def check_same(there: Mapping[str, Any], here: Mapping[str, Any], told: str) -> 
         raise InputError(f"{told} ({named}); choose another --out, or --fresh to begin again there")
 
 
-def _differences(there: Any, here: Any, name: str = "") -> list[str]:
+def _differences(there: object, here: object, name: str = "") -> list[str]:
     if isinstance(there, Mapping) and isinstance(here, Mapping):
+        there, here = cast("Mapping[str, object]", there), cast("Mapping[str, object]", here)
         keys = [*there, *(key for key in here if key not in there)]
         inside = (_differences(there.get(k), here.get(k), f"{name}.{k}" if name else k) for k in keys)
         order = [f"{name}: in another order"] if list(there) != list(here) else []
@@ -200,7 +204,7 @@ def _differences(there: Any, here: Any, name: str = "") -> list[str]:
     return [] if there == here else [f"{name} was {_short(there)}, now {_short(here)}"]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = "absent" if value is None else str(value)
     return text if len(text) <= 60 else f"{text[:59]}…"
 
@@ -221,7 +225,7 @@ def _unwritable(path: str | os.PathLike[str], error: OSError) -> InputError:
     return InputError(f"cannot write {os.fspath(path)!r}: {error.strerror or error}")
 
 
-def filesystem(given: str) -> tuple[Any, str]:
+def filesystem(given: str) -> tuple[AbstractFileSystem, str]:
     """The file system of an address, and the path there; a local path becomes absolute."""
     from fsspec.core import url_to_fs
 
@@ -232,19 +236,19 @@ def filesystem(given: str) -> tuple[Any, str]:
     return fs, path.rstrip("/") or path
 
 
-def address(fs: Any, path: str) -> str:
+def address(fs: AbstractFileSystem, path: str) -> str:
     """The path as it is known everywhere, with its protocol unless it is local."""
     return path if local(fs) else fs.unstrip_protocol(path)
 
 
-def local(fs: Any) -> bool:
+def local(fs: AbstractFileSystem) -> bool:
     """Whether paths there are paths of this machine."""
     from fsspec.implementations.local import LocalFileSystem
 
     return isinstance(fs, LocalFileSystem)
 
 
-def put(fs: Any, path: str, data: bytes) -> None:
+def put(fs: AbstractFileSystem, path: str, data: bytes) -> None:
     """Write a file: who reads it meanwhile sees the old one or the new one, never a part of it."""
     folder, _, name = path.rpartition("/")
     beside = f"{folder}/.{name}.{secrets.token_hex(4)}.tmp"

@@ -8,16 +8,61 @@ tokens by their place in the text, so that every protocol can judge them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from slalom.errors import InputError
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray, IntArray, Tokens
 
-Explainer = Any
-"""A `slalom.Explainer`, or whatever else has a `model`."""
+if TYPE_CHECKING:
+    from slalom.models.protocol import Model
+
+
+class HasModel(Protocol):
+    """A `slalom.Explainer`, or whatever else has a `model`."""
+
+    @property
+    def model(self) -> Model: ...
+
+
+class LimeOptions(TypedDict, total=False):
+    """Which label, and the model that says what the text is in tokens."""
+
+    target: str | int | None
+    explainer: HasModel | None
+
+
+class ShapOptions(LimeOptions, total=False):
+    """The same, and which of several texts."""
+
+    row: int | None
+
+
+class Words(LimeOptions, total=False):
+    """The same, the text that the words are from, and the names of all labels."""
+
+    text: str | None
+    labels: Sequence[str] | None
+
+
+class InseqOptions(TypedDict, total=False):
+    """Which of several texts, which generated token, and the model."""
+
+    row: int | None
+    step: int | None
+    explainer: HasModel | None
+
+
+class FerretOptions(TypedDict, total=False):
+    """The names of all labels, and the model."""
+
+    labels: Sequence[str] | None
+    explainer: HasModel | None
+
+
 UNKNOWN = "The model's probabilities are not known here: only scores were handed over."
 _MARKS = ("##", "Ġ", "▁", "Ċ", "</w>")
 """What tokenizers write into a token to say where it stands."""
@@ -26,14 +71,14 @@ _MARKS = ("##", "Ġ", "▁", "Ċ", "</w>")
 def from_words(
     method: str,
     strings: Sequence[str],
-    scores: Any,
+    scores: ArrayLike,
     *,
     text: str | None = None,
     target: str | int | None = None,
     labels: Sequence[str] | None = None,
-    probabilities: Any = None,
+    probabilities: ArrayLike | None = None,
     output: float | None = None,
-    explainer: Explainer | None = None,
+    explainer: HasModel | None = None,
 ) -> Explanation:
     """An explanation by another package: its tokens or words, and a score for each."""
     numbers = np.asarray(scores, dtype=float).ravel()
@@ -61,16 +106,21 @@ def from_words(
 
 
 def from_shap(
-    found: Any, *, row: int | None = None, target: str | int | None = None, explainer: Explainer | None = None
+    found: object,
+    *,
+    row: int | None = None,
+    target: str | int | None = None,
+    explainer: HasModel | None = None,
 ) -> Explanation:
     """One text of a `shap.Explanation`; of several outputs, the one named or the largest."""
-    values, data, base = found.values, found.data, np.asarray(found.base_values, dtype=float)
+    result: Any = found
+    values, data, base = result.values, result.data, np.asarray(result.base_values, dtype=float)
     if not isinstance(data[0], str):  # a batch of texts
         row = _row(row, len(data))
         values, data = values[row], data[row]
-        base = base[row] if base.ndim and base.shape[0] == len(found.data) else base
+        base = base[row] if base.ndim and base.shape[0] == len(result.data) else base
     values = np.asarray(values, dtype=float)
-    names = [str(name) for name in found.output_names] if found.output_names is not None else None
+    names = [str(name) for name in result.output_names] if result.output_names is not None else None
     if values.ndim == 1:
         return from_words(
             "shap",
@@ -96,38 +146,30 @@ def from_shap(
     )
 
 
-def from_captum(
-    attributions: Any,
-    tokens: Sequence[str],
-    *,
-    text: str | None = None,
-    target: str | int | None = None,
-    labels: Sequence[str] | None = None,
-    explainer: Explainer | None = None,
-) -> Explanation:
+def from_captum(attributions: ArrayLike, tokens: Sequence[str], **options: Unpack[Words]) -> Explanation:
     """captum's attributions: a tensor over tokens, or over (1,) tokens and embedding, which is summed."""
-    detached = attributions.detach().cpu().numpy() if hasattr(attributions, "detach") else attributions
-    values = np.asarray(detached, dtype=float)
+    values = _numbers(attributions)
     if values.ndim > 1 and values.shape[0] == 1 and values.shape[0] != len(tokens):
         values = values[0]
     values = values.sum(axis=-1) if values.ndim == 2 else values
     if values.ndim != 1:
-        raise InputError(f"attributions of one text are expected; their shape is {np.shape(detached)}")
-    return from_words("captum", tokens, values, text=text, target=target, labels=labels, explainer=explainer)
+        raise InputError(f"attributions of one text are expected; their shape is {np.shape(attributions)}")
+    return from_words("captum", tokens, values, **options)
 
 
 def from_lime(
-    found: Any, *, target: str | int | None = None, explainer: Explainer | None = None
+    found: object, *, target: str | int | None = None, explainer: HasModel | None = None
 ) -> Explanation:
     """A `lime.explanation.Explanation` of a text; every occurrence of a word has the word's weight."""
-    indexed = found.domain_mapper.indexed_string
-    names = [str(name) for name in found.class_names] if found.class_names is not None else None
-    known = list(found.local_exp)
+    result: Any = found
+    indexed = result.domain_mapper.indexed_string
+    names = [str(name) for name in result.class_names] if result.class_names is not None else None
+    known = list(result.local_exp)
     place = known[0] if target is None else _place(target, names, known[0], 1 + max(known))
-    if place not in found.local_exp:
+    if place not in result.local_exp:
         raise InputError(f"lime explained the labels {known}, not {place}")
     text, at = indexed.raw_string(), {}
-    for word, weight in found.local_exp[place]:
+    for word, weight in result.local_exp[place]:
         for start in np.ravel(indexed.string_position(word)):
             at[int(start)] = (indexed.word(word), float(weight))
     strings, scores = zip(*(at[start] for start in sorted(at)), strict=True)
@@ -145,16 +187,16 @@ def from_lime(
 
 
 def from_inseq(
-    found: Any, *, row: int | None = None, step: int | None = None, explainer: Explainer | None = None
+    found: object, *, row: int | None = None, step: int | None = None, explainer: HasModel | None = None
 ) -> Explanation:
     """inseq's attribution of the input, summed over the generated tokens, or for one of them (`step`)."""
     sequences = getattr(found, "sequence_attributions", [found])
-    one = sequences[_row(row, len(sequences))]
+    one: Any = sequences[_row(row, len(sequences))]
     if one.source_attributions is not None:
         tokens, raw = one.source, one.source_attributions
     else:  # a decoder attributes to its own prefix
         tokens, raw = one.target[: one.attr_pos_start], one.target_attributions[: one.attr_pos_start]
-    values = np.nan_to_num(np.asarray(raw.detach().cpu().numpy(), dtype=float))
+    values = np.nan_to_num(_numbers(raw))
     values = values.sum(axis=2) if values.ndim == 3 else values
     scores = values.sum(axis=1) if step is None else values[:, step]
     strings = [clean(token.token) for token in tokens]
@@ -163,18 +205,27 @@ def from_inseq(
 
 
 def from_ferret(
-    found: Any, *, labels: Sequence[str] | None = None, explainer: Explainer | None = None
+    found: object, *, labels: Sequence[str] | None = None, explainer: HasModel | None = None
 ) -> Explanation:
     """A `ferret` Explanation: text, tokens, scores, explainer, target. Special tokens are left out."""
+    result: Any = found
     return from_words(
-        f"ferret {found.explainer}",
-        list(found.tokens),
-        found.scores,
-        text=found.text,
-        target=found.target,
+        f"ferret {result.explainer}",
+        list(result.tokens),
+        result.scores,
+        text=result.text,
+        target=result.target,
         labels=labels,
         explainer=explainer,
     )
+
+
+def _numbers(given: ArrayLike) -> FloatArray:
+    """An array, also of a tensor that is on some device and has gradients."""
+    for name in ("detach", "cpu", "numpy"):
+        step = getattr(given, name, None)
+        given = step() if callable(step) else given
+    return np.asarray(given, dtype=float)
 
 
 def carried_over(tokens: Tokens, strings: Sequence[str], scores: FloatArray) -> FloatArray:
@@ -223,7 +274,12 @@ def own_tokens(text: str, spans: IntArray) -> Tokens:
 
 
 def _of_model(
-    method: str, strings: Sequence[str], scores: FloatArray, text: str, target: Any, explainer: Explainer
+    method: str,
+    strings: Sequence[str],
+    scores: FloatArray,
+    text: str,
+    target: str | int | None,
+    explainer: HasModel,
 ) -> Explanation:
     from slalom.models.ask import Ask
     from slalom.models.target import choose_target, probabilities
@@ -244,11 +300,11 @@ def _of_model(
 
 
 def _labels(
-    labels: Sequence[str] | None, target: str | int | None, probabilities: Any
+    labels: Sequence[str] | None, target: str | int | None, probabilities: ArrayLike | None
 ) -> tuple[tuple[str, ...], str, FloatArray]:
     """Names, the target's name, and probabilities; unknown ones are shared out evenly."""
     if labels is None:
-        count = 1 if probabilities is None else len(probabilities)
+        count = 1 if probabilities is None else len(np.asarray(probabilities))
         only = "label" if target is None else str(target)
         labels = [str(i) for i in range(count)] if count > 1 else [only]
     names = tuple(str(name) for name in labels)

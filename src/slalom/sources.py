@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from slalom.api import Explainer
 from slalom.checks import shown
 from slalom.errors import InputError
 from slalom.explanation import Explanation
+from slalom.files import Record
 from slalom.models.protocol import Activation, Text
 from slalom.models.text.texts import Explain
 from slalom.perturb import Perturbations, from_rows
+from slalom.request import CallOptions
 from slalom.tokens import FloatArray, Tokens
 from slalom.units import Span, Units, boundaries, check_units
 
@@ -62,7 +64,7 @@ class AnswerExplanation:
             return self.explanation.output - float(self.explanation.removal[source])
         return self.explanation.predict(np.arange(len(self.explanation)) != source)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """In JSON's own types; the explanations are those of `Explanation.to_dict`."""
         parts = [
             {"text": part.text, "span": list(part.span), "explanation": part.explanation.to_dict()}
@@ -98,19 +100,19 @@ class AnswerExplanation:
 
 
 def explain_answer(
-    model: Any,
+    model: object,
     question: str,
     sources: Sequence[str] | str,
     answer: str | None = None,
     *,
-    tokenizer: Any = None,
+    tokenizer: object = None,
     units: Units = "sentences",
     parts: Units | None = None,
     prompt: str = PROMPT,
     chat: bool | None = None,
     device: str | None = None,
     max_new_tokens: int = _NEW_TOKENS,
-    **call: Any,
+    **call: Unpack[CallOptions],
 ) -> AnswerExplanation:
     """Explain a causal language model's answer by the sources it was given.
 
@@ -147,7 +149,9 @@ class Remembered:
     activation: Activation = "softmax"
     labels = ("another answer", LABEL)
 
-    def __init__(self, model: AnswerModel, part: Span | None = None, known: dict[bytes, Any] | None = None):
+    def __init__(
+        self, model: AnswerModel, part: Span | None = None, known: dict[bytes, FloatArray] | None = None
+    ):
         self.model, self.part = model, part
         self._known: dict[bytes, FloatArray] = {} if known is None else known
 
@@ -207,7 +211,7 @@ def _prompt(prompt: str, question: str) -> str:
     return prompt.replace("{question}", question)
 
 
-def _opened(model: Any, tokenizer: Any, device: str | None) -> tuple[Any, Any]:
+def _opened(model: object, tokenizer: object, device: str | None) -> tuple[Any, Any]:
     if isinstance(model, str | os.PathLike):
         from slalom.models.torch.load import load
 

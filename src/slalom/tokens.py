@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 FloatArray = NDArray[np.float64]
 
 
-def frozen(array: Any, dtype: Any) -> Any:
+def frozen(array: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
     """A read-only copy of `array`."""
     result = np.array(array, dtype=dtype)
     result.flags.writeable = False

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -30,7 +30,7 @@ SPANS = "spans"
 """What units are called that the caller named by their places."""
 
 
-def check_units(units: Any) -> Units:
+def check_units(units: object) -> Units:
     """One of the names, or pairs of offsets in ascending order that do not overlap."""
     if isinstance(units, str):
         if units not in NAMES:
@@ -38,7 +38,7 @@ def check_units(units: Any) -> Units:
             raise InputError(f"units must be one of {names}, or a list of (start, end); got {shown(units)}")
         return units
     try:
-        pairs = [tuple(pair) for pair in units]
+        pairs = [tuple(pair) for pair in cast("Iterable[Iterable[object]]", units)]
     except TypeError:
         pairs = []
     if not pairs or not all(len(pair) == 2 and all(map(_is_whole, pair)) for pair in pairs):

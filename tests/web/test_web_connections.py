@@ -34,7 +34,8 @@ def refuses(line: socket.socket, more: bytes) -> bool:
     ids=["", "word", "head", "next", "line"],
 )
 def test_who_does_not_finish_a_head_is_let_go(monkeypatch: pytest.MonkeyPatch, sent: bytes):
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
+    # On a busy machine even a head that is sent at once takes its time to be read.
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 5.0 if GET in sent else 0.3)
     with served(create_app({"fast": Slow().model()})) as address:
         answers = rest(dial(address, sent))
         assert answers.count(b'{"status":"ok"') == sent.count(GET)
