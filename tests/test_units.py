@@ -282,6 +282,18 @@ def test_a_long_text_is_explained_to_its_end(long_text: str):
     assert len(found.at("paragraphs")) == len(windows)
 
 
+def test_the_cost_of_windows_is_linear_to_twenty_thousand_tokens():
+    asked, lengths = [], []
+    for repeats in (70, 700):
+        text = " ".join(f"{TEXT} Number {i} was fine, not more." for i in range(repeats))
+        found = slalom.explain(text, units="sentences", long="windows", target="negative", method="occlusion")
+        lengths.append(sum(window["tokens"] for window in found.settings["windows"]))
+        asked.append(found.cost.tokens / lengths[-1])
+        assert len(found) == len(sentences(text))
+    assert lengths[1] > 20_000
+    assert asked[1] == pytest.approx(asked[0], rel=0.05)
+
+
 def test_a_pair_is_not_read_in_windows(long_text: str):
     with pytest.raises(InputError, match="pair"), pytest.warns(slalom.errors.SlalomWarning):
         slalom.explain((long_text, long_text), long="windows")
