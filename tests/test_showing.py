@@ -92,7 +92,7 @@ def test_what_cannot_be_drawn():
         slalom_explanation().plot("pie")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="adds scores up, but 'alpha_avg' does not say for or against"):
         attention_like().plot("waterfall")
-    with pytest.raises(InputError, match="top must be at least 1"):
+    with pytest.raises(InputError, match="top must be a whole number of at least 1"):
         slalom_explanation().plot("waterfall", top=0)
 
 

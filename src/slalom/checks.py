@@ -113,6 +113,13 @@ def checked(function: Callable[..., object], given: Mapping[str, object]) -> dic
     return {name: known[name].check(name, value) for name, value in given.items()}
 
 
+def at_least_one(**numbers: object) -> None:
+    """Raise an InputError for the first that is no whole number of at least 1; None says nothing."""
+    for name, given in numbers.items():
+        if given is not None:
+            check(name, given, Positive)
+
+
 def check_known(what: str, given: Iterable[str], known: Iterable[str]) -> None:
     """Raise an InputError for the first name that is not known; `what` has the options."""
     names = list(known)

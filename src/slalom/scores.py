@@ -100,6 +100,17 @@ class Fidelity(dict[str, float]):
         raise KeyError(name)
 
 
+def r_squared(truth: FloatArray, told: FloatArray) -> float:
+    """The share of the variance of the truth, over its first axis, that is told; of a constant, 1 or 0."""
+    spread, left = float(((truth - truth.mean(axis=0)) ** 2).sum()), float(((truth - told) ** 2).sum())
+    return 1.0 - left / spread if spread > 0 else float(left == 0.0)
+
+
+def rms(error: FloatArray) -> float:
+    """The root of the mean square."""
+    return float(np.sqrt(np.mean(np.square(error))))
+
+
 def check_finite(method: str, *groups: Mapping[str, FloatArray | float]) -> None:
     """A result is finite or an error, whichever method made it."""
     wrong = [name for group in groups for name, numbers in group.items() if not np.isfinite(numbers).all()]

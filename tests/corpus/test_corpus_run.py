@@ -319,7 +319,7 @@ def test_a_text_that_makes_its_group_fail_fails_alone(corpus: str, tmp_path: Pat
         ({"options": {"effort": "huge"}}, "effort must be .fast., .balanced. or .faithful.; got .huge."),
         ({"options": {"nonsense": 1}}, "nonsense"),
         ({"model": "./nowhere"}, "no directory"),
-        ({"where": Where(gpus_per_worker=0), "limit": 0}, "limit must be a positive whole number"),
+        ({"where": Where(gpus_per_worker=0), "limit": 0}, "limit must be a whole number of at least 1"),
     ],
 )
 def test_wrong_settings_end_the_run_not_the_documents(

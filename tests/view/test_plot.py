@@ -139,7 +139,7 @@ def test_compare_shows_the_correlations():
 def test_wrong_requests_are_refused():
     with pytest.raises(InputError, match="has no score 'value'"):
         plot.scatter(single_score())
-    with pytest.raises(InputError, match="top must be at least 1; got 0"):
+    with pytest.raises(InputError, match="top must be a whole number of at least 1; got 0"):
         plot.bar(single_score(), top=0)
     with pytest.raises(InputError, match="'deletion' or 'insertion'; got 'both'"):
         plot.curves({}, kind="both")

@@ -24,6 +24,7 @@ from slalom.models.target import Target
 from slalom.models.text.texts import is_unspaced
 from slalom.models.text.words import WordFrame
 from slalom.perturb import Perturbations
+from slalom.scores import r_squared, rms
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens
 from slalom.view.tables import least_count
@@ -212,11 +213,11 @@ def excerpts(
     rows = np.flatnonzero(held)
     truth, told = answers[rows], surrogate.predict(counts[rows])
     mean = answers[~held].mean(axis=0)
-    result = {"r2": _r2(truth, told), "rmse": _rms(truth - told), "constant_rmse": _rms(truth - mean)}
+    result = {"r2": r_squared(truth, told), "rmse": rms(truth - told), "constant_rmse": rms(truth - mean)}
     for name, kind in (("short_r2", SHORT), ("span_r2", SPAN)):
         own = kinds[rows] == kind
         if own.any():
-            result[name] = _r2(truth[own], told[own])
+            result[name] = r_squared(truth[own], told[own])
     linear = _linear(counts[np.flatnonzero(~held)], answers[~held], counts[rows], truth)
     return result | {"linear_r2": linear, "heldout_queries": float(len(rows))}
 
@@ -231,7 +232,7 @@ def _linear(
         weights = [lsmr(counts, answers[:, k] - mean[k], damp=damp, maxiter=200)[0] for k in range(len(mean))]
         return other @ np.stack(weights, axis=1) + mean
 
-    return max(_r2(truth, told(damp)) for damp in (0.3, 1.0, 3.0))
+    return max(r_squared(truth, told(damp)) for damp in (0.3, 1.0, 3.0))
 
 
 def documents(
@@ -242,13 +243,4 @@ def documents(
     queries = corpus.documents(chosen)
     truth = aim.signal(answers(ask, queries))
     told = surrogate.predict(queries.counts(corpus.units, corpus.n_units))
-    return {"document_r2": _r2(truth, told), "documents": float(len(chosen))}
-
-
-def _r2(truth: FloatArray, told: FloatArray) -> float:
-    spread, left = ((truth - truth.mean(axis=0)) ** 2).sum(), ((truth - told) ** 2).sum()
-    return float(1.0 - left / spread) if spread > 0 else float(left == 0.0)
-
-
-def _rms(error: FloatArray) -> float:
-    return float(np.sqrt((error**2).mean()))
+    return {"document_r2": r_squared(truth, told), "documents": float(len(chosen))}

@@ -15,6 +15,7 @@ from scipy import sparse
 from slalom.api import Explainer
 from slalom.audit import wide
 from slalom.audit.global_design import SHORT, SPAN, Corpus, answers, documents, draw, excerpts, read_corpus
+from slalom.checks import at_least_one
 from slalom.errors import InputError
 from slalom.explanation import Cost
 from slalom.files import from_json, number, plain, read_text, to_json, write_text
@@ -176,8 +177,7 @@ def fit_global(
         raise InputError(f"texts must be many texts, not a {type(texts).__name__}; give a list")
     if queries != "auto" and (not isinstance(queries, int) or queries < 20):
         raise InputError(f"queries must be 'auto' or a whole number of at least 20; got {queries!r}")
-    if min_count != "auto" and min_count < 1:
-        raise InputError(f"min_count must be at least 1; got {min_count}")
+    at_least_one(min_count=None if min_count == "auto" else min_count)
     start = time.perf_counter()
     access: Model = model.model if isinstance(model, Explainer) else open_model(model)
     corpus = read_corpus(access, texts, min_count)

@@ -8,12 +8,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
 from slalom.audit.report import LEVELS, named, of_corpus
 from slalom.audit.summary_read import Batch, Moments, Rows, Source, Sums, open_output, read
+from slalom.checks import at_least_one, check
 from slalom.corpus import schema
 from slalom.errors import InputError
 from slalom.tokens import IntArray
@@ -124,10 +125,8 @@ def summarize(
     badly fitted documents to list. Memory grows with the number of token types; `batch` documents are held at
     a time.
     """
-    if by not in get_args(By):
-        raise InputError(f"by must be one of {', '.join(get_args(By))}; got {by!r}")
-    if (min_count is not None and min_count < 1) or top < 1 or batch < 1:
-        raise InputError(f"min_count, top and batch must be at least 1; got {min_count}, {top}, {batch}")
+    check("by", by, By)
+    at_least_one(min_count=min_count, top=top, batch=batch)
     where = os.fspath(output)
     source = open_output(where)
     seen = _Seen(by, source.names, top)

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+from slalom.checks import at_least_one
 from slalom.corpus import schema
 from slalom.corpus.schema import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, Group, groups, limited
 from slalom.corpus.source import Columns, open_source
@@ -61,9 +62,7 @@ class Where:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("workers", "threads"):
-            if not (type(getattr(self, name)) is int and getattr(self, name) > 0):
-                raise InputError(f"{name} must be a positive whole number; got {getattr(self, name)!r}")
+        at_least_one(workers=self.workers, threads=self.threads)
         if self.gpus_per_worker < 0:
             raise InputError(f"gpus_per_worker must not be negative; got {self.gpus_per_worker!r}")
 
@@ -121,7 +120,7 @@ def explain_corpus(
         goes on, too, but leaves a finished run alone.
     fresh: drop what a run has written to `output` before, and begin again.
     """
-    _check_whole(limit=limit, group=group, max_characters=max_characters, batch_tokens=batch_tokens)
+    at_least_one(limit=limit, group=group, max_characters=max_characters, batch_tokens=batch_tokens)
     call = {"target": target, "method": method, "budget": budget, "seed": seed, "granularity": granularity}
     call |= {"units": plain(units), "long": long} | dict(options or {})
     _check_call(call)
@@ -283,12 +282,6 @@ def _difference(there: Any, here: Any, where: str = "") -> str:
             if key != "fingerprint" and there.get(key) != here.get(key):
                 return _difference(there.get(key), here.get(key), f"{where} {key}".strip())
     return f"{where} is {there!r:.200} there and {here!r:.200} here"
-
-
-def _check_whole(**given: int | None) -> None:
-    for name, value in given.items():
-        if value is not None and not (type(value) is int and value > 0):
-            raise InputError(f"{name} must be a positive whole number; got {value!r}")
 
 
 def _check_call(call: Mapping[str, Any]) -> None:

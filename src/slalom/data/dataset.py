@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from slalom.checks import Seed, at_least_one, check
 from slalom.data.tables import Bad, Row, Table
 from slalom.errors import InputError
 
@@ -84,10 +85,8 @@ def draw(
     With the same seed, a smaller sample is the beginning of a larger one. `balanced` takes equally many
     of every label, in turn, and leaves out documents without one.
     """
-    if limit is not None and not (type(limit) is int and limit > 0):
-        raise InputError(f"limit must be a positive whole number; got {limit!r}")
-    if seed is not None and not (type(seed) is int and seed >= 0):
-        raise InputError(f"seed must be a whole number of at least 0; got {seed!r}")
+    at_least_one(limit=limit)
+    check("seed", seed, Seed | None)
     if seed is not None:
         order = np.random.default_rng(seed).permutation(len(documents))
         documents = [documents[place] for place in order]

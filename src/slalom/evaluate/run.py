@@ -17,6 +17,7 @@ import numpy as np
 
 from slalom import explainers
 from slalom.api import Explainer, Target
+from slalom.checks import at_least_one
 from slalom.data.dataset import Document
 from slalom.errors import InputError, SlalomError
 from slalom.evaluate import specs, store
@@ -122,9 +123,7 @@ class _Steps:
 def _check(documents: Sequence[Document], cut: int, workers: int) -> None:
     if not documents:
         raise InputError("no documents to evaluate on")
-    for name, given in (("cut", cut), ("workers", workers)):
-        if type(given) is not int or given < 1:
-            raise InputError(f"{name} must be a positive whole number; got {given!r}")
+    at_least_one(cut=cut, workers=workers)
 
 
 def _plan(

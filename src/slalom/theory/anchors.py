@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import rel_entr
 
+from slalom.checks import at_least_one
 from slalom.errors import InputError
 from slalom.theory.masking import Masked
 from slalom.tokens import FloatArray, IntArray
@@ -87,8 +88,7 @@ def find_anchor(
     """
     if not 0 < threshold <= 1 or not 0 < confidence < 1 or not 0 < tolerance < 1 or not 0 < margin < 1:
         raise InputError("threshold, confidence, tolerance and margin of an anchor must lie between 0 and 1")
-    if size < 1 or beam < 1 or batch < 1:
-        raise InputError(f"size, beam and batch must be at least 1; got {size}, {beam}, {batch}")
+    at_least_one(size=size, beam=beam, batch=batch)
     delta, rng = 1 - confidence, np.random.default_rng(seed)
     queries = 0
 

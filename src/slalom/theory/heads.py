@@ -36,6 +36,7 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.special import softmax
 
+from slalom.checks import at_least_one
 from slalom.errors import InputError
 from slalom.surrogate import Counts, Slalom
 from slalom.theory.layer import LayerWeights, look_at
@@ -153,8 +154,7 @@ def fit_heads(
     values of all but the first have mean 0 as well, since only the sum of such constants is determined.
     """
     c, f = _checked(counts, outputs, background)
-    if heads < 1 or starts < 1:
-        raise InputError(f"heads and starts must be at least 1; got {heads} and {starts}")
+    at_least_one(heads=heads, starts=starts)
     rng, n = np.random.default_rng(seed), c.shape[1]
     log_c = np.log(c, where=c > 0, out=np.full(c.shape, -np.inf))
     best, loss = np.zeros(2 * heads * n), np.inf

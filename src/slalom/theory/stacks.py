@@ -29,6 +29,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from slalom.checks import at_least_one
 from slalom.errors import InputError
 from slalom.tokens import FloatArray
 
@@ -145,8 +146,7 @@ class MlpBound:
 
 def mlp_bound(width: int = 768, hidden: int = 3072, vocabulary: int = 30522, context: int = 512) -> MlpBound:
     """The bound for a state of `width` and `hidden` units; the defaults are BERT-base's."""
-    if min(width, hidden, vocabulary, context) < 1:
-        raise InputError(f"sizes must be at least 1; got {width}, {hidden}, {vocabulary}, {context}")
+    at_least_one(width=width, hidden=hidden, vocabulary=vocabulary, context=context)
     weights = hidden * (width + 1) + hidden + width + 1
     pairs = _largest(width, hidden, weights)
     # Shorter sequences multiply the number of the longest by Σ_n V^−n.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from slalom.checks import at_least_one
 from slalom.compare import Comparison, correlations
 from slalom.compare import explained as _explained
 from slalom.errors import InputError, MissingExtraError
@@ -51,8 +52,7 @@ def scatter(explanation: Explanation, *, ax: Axes | None = None, errors: bool = 
 
 def bar(explanation: Explanation, *, score: str | None = None, top: int = 15, ax: Axes | None = None) -> Axes:
     """The tokens with the largest scores, strongest on top, with standard errors where there are some."""
-    if top < 1:
-        raise InputError(f"top must be at least 1; got {top}")
+    at_least_one(top=top)
     explanation, name = explanation.shown, explanation.ranking if score is None else score
     scores = explanation.score(name)
     order = np.argsort(-np.abs(np.nan_to_num(scores)), kind="stable")[:top]
@@ -82,8 +82,7 @@ def waterfall(
     It starts at what is not shared out among the tokens (of SLALOM, the background).
     """
     explanation, name = explanation.shown, explanation.ranking if score is None else score
-    if top < 1:
-        raise InputError(f"top must be at least 1; got {top}")
+    at_least_one(top=top)
     if not explanation.signed(name):
         raise InputError(f"a waterfall adds scores up, but {name!r} {NO_SIDE}; use kind='bar'")
     scores = np.nan_to_num(explanation.score(name))
@@ -133,8 +132,7 @@ def curves(
     """
     if kind not in ("deletion", "insertion"):
         raise InputError(f"kind must be 'deletion' or 'insertion'; got {kind!r}")
-    if step < 1:
-        raise InputError(f"step must be at least 1; got {step}")
+    at_least_one(step=step)
     ax = _axes(ax)
     for name, values in by_method.items():
         shown = np.asarray(values, dtype=float)

@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from slalom.checks import Seed, at_least_one, check
 from slalom.errors import InputError
 
 Architecture = Literal["bert", "distilbert", "roberta", "gpt2", "mamba", "attention-layer"]
@@ -36,11 +37,9 @@ class Network:
             raise InputError(
                 f"architecture must be one of {', '.join(ARCHITECTURES)}; got {self.architecture!r}"
             )
-        _whole("layers", self.layers)
-        _whole("width", self.width)
-        _whole("vocabulary", self.vocabulary)
+        at_least_one(layers=self.layers, width=self.width, vocabulary=self.vocabulary)
         if self.heads is not None:
-            _whole("heads", self.heads)
+            at_least_one(heads=self.heads)
         self._check_kind()
 
     def _check_kind(self) -> None:
@@ -103,18 +102,13 @@ class TrainSettings:
     masked: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("batch", "length"):
-            _whole(name, getattr(self, name))
-        for name in ("limit", "test_limit"):
-            if getattr(self, name) is not None:
-                _whole(name, getattr(self, name))
+        at_least_one(batch=self.batch, length=self.length, limit=self.limit, test_limit=self.test_limit)
         _number("epochs", self.epochs)
         if self.rate is not None:
             _number("rate", self.rate)
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout must be at least 0 and less than 1; got {self.dropout!r}")
-        if not (type(self.seed) is int and self.seed >= 0):
-            raise InputError(f"seed must be a whole number of at least 0; got {self.seed!r}")
+        check("seed", self.seed, Seed)
         if isinstance(self.model, Network) and self.model.architecture == "mamba" and not self.positions:
             raise InputError("a mamba network has no position embeddings; leave positions as it is")
 
@@ -132,11 +126,6 @@ class TrainSettings:
         if isinstance(self.model, Network) and not self.model.filled:
             del settings["model"]["filled"]
         return settings
-
-
-def _whole(name: str, value: object) -> None:
-    if not (type(value) is int and value > 0):
-        raise InputError(f"{name} must be a positive whole number; got {value!r}")
 
 
 def _number(name: str, value: Any) -> None:

@@ -11,6 +11,7 @@ from slalom.evaluate.protocol import Case, NotApplicable, protocol
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
+from slalom.scores import r_squared
 from slalom.surrogate import Additive
 from slalom.tokens import BoolArray, FloatArray
 
@@ -98,8 +99,3 @@ def best_line(sums: FloatArray, truth: FloatArray) -> FloatArray:
     spread = float(centred @ centred)
     gain = max(float(centred @ truth) / spread, 0.0) if spread > 0 else 0.0
     return truth.mean() + gain * centred
-
-
-def r_squared(truth: FloatArray, told: FloatArray) -> float:
-    """The share of the variance of the truth that is told."""
-    return float(1.0 - ((truth - told) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())

@@ -9,8 +9,8 @@ import numpy as np
 from slalom.errors import InputError
 from slalom.evaluate.protocol import Case, NotApplicable, correlation, protocol
 from slalom.explanation import Explanation
+from slalom.scores import rms
 from slalom.surrogate import Slalom
-from slalom.tokens import FloatArray
 
 
 @protocol(
@@ -42,14 +42,14 @@ def recovery(
     truth = planted.linear(np.arange(n))[:, 0]
     result = {"spearman": correlation(explanation.score(), truth, "spearman")}
     if "value" in explanation.scores:
-        result["value_rmse"] = _rms(explanation.values - planted.values[:, 0])
+        result["value_rmse"] = rms(explanation.values - planted.values[:, 0])
     if "importance" in explanation.scores:
         gap = explanation.importances - planted.importances
-        result["importance_rmse"] = _rms(gap - gap.mean())
+        result["importance_rmse"] = rms(gap - gap.mean())
     if explanation.surrogate is not None:
         keep = np.random.default_rng(seed).random((parts, n)) < 0.5
         counts = keep[keep.any(axis=1)].astype(float)
-        result["output_rmse"] = _rms((explanation.surrogate.predict(counts) - planted.predict(counts))[:, 0])
+        result["output_rmse"] = rms((explanation.surrogate.predict(counts) - planted.predict(counts))[:, 0])
     return result
 
 
@@ -69,7 +69,3 @@ def over_positions(planted: Slalom, words: Sequence[str], explanation: Explanati
     else:
         own = values[:, [target]] - values.mean(axis=1, keepdims=True)
     return Slalom(own, planted.importances[units])
-
-
-def _rms(gap: FloatArray) -> float:
-    return float(np.sqrt(np.mean(gap**2)))

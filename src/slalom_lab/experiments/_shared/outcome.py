@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from slalom.checks import Seed, check
 from slalom.errors import InputError, SlalomError
 from slalom.files import number
 
@@ -45,8 +46,7 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.mode not in ("quick", "full"):
             raise InputError(f"mode must be quick or full; got {self.mode!r}")
-        if not (type(self.seed) is int and self.seed >= 0):
-            raise InputError(f"seed must be a whole number of at least 0; got {self.seed!r}")
+        check("seed", self.seed, Seed)
 
     def say(self, what: str) -> None:
         if self.tell is not None:
