@@ -30,7 +30,7 @@ def reviews(data: str, tokens: int, seed: int) -> str:
     import pandas
 
     from slalom.models import open_model
-    from slalom.models.windows import Windowed
+    from slalom.models.proxy import Windowed
 
     frame = pandas.read_parquet(data)
     frame = frame[frame.label == sorted(frame.label.unique())[seed % 2]]
@@ -47,8 +47,8 @@ def aopc(explanation: Any, text: str) -> float:
     """Over sentences, the strongest go first."""
     from slalom.models import open_model
     from slalom.models.ask import Ask
+    from slalom.models.proxy import Windowed
     from slalom.models.target import choose_target
-    from slalom.models.windows import Windowed
     from slalom.perturb import from_rows
     from slalom.units import grouped
 

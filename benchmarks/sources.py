@@ -105,7 +105,7 @@ class Asked:
     """A pair in front of the model; the log-odds of its answer for any subsets."""
 
     def __init__(self, pair: dict[str, Any], module: Any, tokenizer: Any):
-        from slalom.models.answer_model import AnswerModel
+        from slalom.models.prompted import AnswerModel
         from slalom.sources import PROMPT, _context, _prompt
         from slalom.units import grouped
 

@@ -14,7 +14,7 @@ import slalom
 from slalom import Explanation
 from slalom.api import Explainer
 from slalom.errors import InputError
-from slalom.models.windows import Windowed, reader, split, weights
+from slalom.models.proxy import Windowed, reader, split, weights
 from slalom.perturb import from_keep, whole
 from slalom.scores import Windows
 from slalom.surrogate import Additive, Heads, NearText, Slalom

@@ -16,10 +16,10 @@ from slalom.explanations import Explanations
 from slalom.files import Record
 from slalom.models import Access, open_model
 from slalom.models.ask import Ask
+from slalom.models.ask import together as side_by_side
 from slalom.models.protocol import Model, Text
-from slalom.models.shared_batches import together as side_by_side
 from slalom.models.target import probabilities
-from slalom.models.text.texts import check_text
+from slalom.models.text import check_text
 from slalom.request import CallOptions, Finished, Label, Request, Side, explain_one, following, some
 from slalom.units import Span
 

@@ -19,8 +19,8 @@ from slalom.explanation import Explanation
 from slalom.files import Record
 from slalom.models.ask import Ask
 from slalom.models.protocol import Text
+from slalom.models.proxy import reader
 from slalom.models.target import Target
-from slalom.models.windows import reader
 from slalom.perturb import Perturbations
 from slalom.request import CallOptions
 from slalom.tokens import FloatArray

@@ -14,7 +14,7 @@ from scipy.special import expit, logit, logsumexp, softmax
 from slalom.errors import InputError
 from slalom.explanation import Cost, Explanation
 from slalom.files import Record
-from slalom.models.windows import join
+from slalom.models.proxy import join
 from slalom.scores import Level, Windows
 from slalom.tokens import BoolArray, FloatArray, IntArray, Tokens
 

@@ -26,6 +26,27 @@ THEORY = {
     "several_heads": "heads",
 }
 
+MODELS = {
+    "ask": "shared_batches",
+    "endpoint.client": "endpoint.cache endpoint.door",
+    "endpoint.model": "endpoint.rehearsal endpoint.trial",
+    "function": "outputs",
+    "prompt": "prompting",
+    "prompted": "answer_model",
+    "proxy": "windows",
+    "target": "two_labels",
+    "text": "text.texts text.token_strings text.words",
+    "text.template": "text.encode",
+    "torch.decoders": "answers torch.prefix",
+    "torch.softmaxes": "torch.engines.weighted_attention",
+}
+"""Of `slalom.models`: by their names of today, what lies in them."""
+ENGINES = {
+    "engine": "default",
+    "export": "converted graph",
+    "runtimes": "autocast bf16 compiled onnx openvino openvino_int8",
+}
+
 MOVED = {
     "slalom.bench": "slalom_lab.bench",
     "slalom.experiments": "slalom_lab.experiments",
@@ -34,6 +55,15 @@ MOVED = {
     "slalom.models.label_counts": "slalom.label_counts",
     "slalom.models.load": "slalom.models.torch.load",
     "slalom.models.mamba": "slalom.models.torch.load",
+    **{
+        f"slalom.models.{old}": f"slalom.models.{new}" for new, olds in MODELS.items() for old in olds.split()
+    },
+    **{
+        f"{package}.{old}": f"slalom.models.torch.engines.{new}"
+        for package in ("slalom.models.engines", "slalom.models.torch.engines")
+        for new, olds in ENGINES.items()
+        for old in olds.split()
+    },
     "slalom.corpus.summary": "slalom.audit.summary",
     "slalom.corpus.global_fit": "slalom.audit.global_slalom",
     "slalom.corpus.global_slalom": "slalom.audit.global_slalom",

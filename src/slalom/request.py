@@ -19,10 +19,9 @@ from slalom.explanations import note as long_note
 from slalom.files import Record, plain, versions
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Text
-from slalom.models.target import Target, choose_target
-from slalom.models.text.texts import check_text
-from slalom.models.two_labels import two_labels
-from slalom.models.windows import Windowed, split, weights
+from slalom.models.proxy import Windowed, split, weights
+from slalom.models.target import Target, choose_target, two_labels
+from slalom.models.text import check_text
 from slalom.scores import in_order
 from slalom.tokens import Tokens
 from slalom.units import Units, check_units, grouped, name_of, whole_units

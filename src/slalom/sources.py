@@ -16,14 +16,14 @@ from slalom.errors import InputError
 from slalom.explanation import Explanation
 from slalom.files import Record
 from slalom.models.protocol import Activation, Text
-from slalom.models.text.texts import Explain
+from slalom.models.text import Explain
 from slalom.perturb import Perturbations, from_rows
 from slalom.request import CallOptions
 from slalom.tokens import FloatArray, Tokens
 from slalom.units import Span, Units, boundaries, check_units
 
 if TYPE_CHECKING:
-    from slalom.models.answer_model import AnswerModel
+    from slalom.models.prompted import AnswerModel
 
 PROMPT = "{text}\n\nQuestion: {question}\nAnswer:"
 """What the model reads: the sources in the place of {text}, the question in that of {question}."""
@@ -123,7 +123,7 @@ def explain_answer(
     prompt: holds {text} and {question}. chat: through the tokenizer's chat template, if it has one.
     call: what an `Explainer` takes when it is called: method, budget, seed, and options of the method.
     """
-    from slalom.models.answer_model import AnswerModel, generate
+    from slalom.models.prompted import AnswerModel, generate
 
     text, spans = _context(sources, check_units(units))
     asked = _prompt(prompt, question)
@@ -236,7 +236,7 @@ def _stretches(answer: str, units: Units, model: AnswerModel) -> list[tuple[Span
 
 
 def _words(answer: str) -> list[int]:
-    from slalom.models.text.texts import split_words
+    from slalom.models.text import split_words
 
     return [low for low, _ in split_words(answer)]
 

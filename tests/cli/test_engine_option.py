@@ -7,14 +7,17 @@ import pytest
 from typer.testing import CliRunner
 
 from slalom.cli import app
-from slalom.cli.options import EngineChoice
-from slalom.models.torch.engines import ENGINES
+from slalom.models.torch.engines import engine_names
 
 TEXT = "the food was great"
 
 
-def test_the_command_line_offers_every_engine() -> None:
-    assert [choice.value for choice in EngineChoice] == list(ENGINES)
+def test_the_command_line_names_every_engine() -> None:
+    told = CliRunner().invoke(app, ["explain", "--help"], env={"COLUMNS": "400"}).output
+    assert f"{', '.join(engine_names())}, or one of another package" in told
+    refused = CliRunner().invoke(app, ["explain", TEXT, "--engine", "steam"])
+    assert refused.exit_code != 0
+    assert "'bf16' or None; got 'steam'" in " ".join(refused.stderr.split())
 
 
 @pytest.mark.skipif(find_spec("onnxruntime") is None, reason="onnxruntime is not installed")

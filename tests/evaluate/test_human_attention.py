@@ -89,7 +89,7 @@ def test_sub_tokens_inherit_the_mark_of_their_word_and_punctuation_is_dropped():
 
 @pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "llama"])
 def test_every_kind_of_tokenizer_finds_every_word(kind):
-    from slalom.models.text.encode import encode
+    from slalom.models.text.template import encode
 
     text = "The  naïve café-owner didn't smile ; we left ..."
     found = align(encode(tokenizer(kind), text), text.split())

@@ -17,7 +17,7 @@ from slalom.errors import InputError, ModelError, SlalomWarning
 from slalom.models import open_model
 from slalom.models.proxy import declared
 from slalom.models.target import probabilities
-from slalom.models.text.texts import split_words
+from slalom.models.text import split_words
 from slalom.perturb import Perturbations, from_rows, join, whole
 from slalom.tokens import Tokens
 from zoo import (

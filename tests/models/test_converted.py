@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from slalom.models import bundled, open_model
-from slalom.models.torch.engines import converted, graph
+from slalom.models.torch.engines import export
 from slalom.models.torch.load import load
 from slalom.perturb import whole
 from zoo import TEXT, tiny
@@ -34,7 +34,7 @@ def test_a_second_engine_uses_what_the_first_converted(kept: Path, monkeypatch: 
     pytest.importorskip("onnxscript")
     module, own = tiny("bert")
     first = _asked(module, own)
-    monkeypatch.setattr(graph, "_export", None)  # any further export would fail
+    monkeypatch.setattr(export, "_export", None)  # any further export would fail
     np.testing.assert_array_equal(_asked(module, own), first)
     assert len(list(kept.iterdir())) == 1
 
@@ -49,13 +49,13 @@ def _forbidden(path: Path) -> None:
 
 def test_other_weights_are_another_model(kept: Path) -> None:
     module, _ = tiny("bert")
-    with converted.converted(module, _write) as first:
+    with export.converted(module, _write) as first:
         assert first.parent.parent == kept
-    with converted.converted(module, _forbidden) as again:
+    with export.converted(module, _forbidden) as again:
         assert again == first
     with torch.no_grad():
         module.classifier.bias += 1.0
-    with converted.converted(module, _write) as other:
+    with export.converted(module, _write) as other:
         assert other != first
 
 
@@ -66,7 +66,7 @@ def test_code_of_its_own_is_not_kept(kept: Path) -> None:
     hooked, _ = tiny("bert")
     hooked.register_forward_hook(lambda *_: None)
     for module in (Own(), hooked):
-        with converted.converted(module, _write) as path:
+        with export.converted(module, _write) as path:
             assert path.read_text() == "converted"
         assert not path.exists()
     assert not kept.exists()
@@ -77,7 +77,7 @@ def test_a_cache_that_cannot_be_written_is_no_failure(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SLALOM_CACHE", str(tmp_path / "file"))
-    with converted.converted(tiny("bert")[0], _write) as path:
+    with export.converted(tiny("bert")[0], _write) as path:
         assert path.read_text() == "converted"
 
 
@@ -90,7 +90,7 @@ def test_two_at_once_keep_one(tmp_path: Path) -> None:
         _write(path)
 
     def run() -> None:
-        where = converted._kept(tmp_path / "key", convert)
+        where = export._kept(tmp_path / "key", convert)
         found.append((where / "model.onnx").read_text() if where else "nothing")
 
     threads = [threading.Thread(target=run) for _ in range(2)]
@@ -103,16 +103,16 @@ def test_two_at_once_keep_one(tmp_path: Path) -> None:
 
 
 def test_those_used_last_are_kept(tmp_path: Path) -> None:
-    for number in range(converted.MOST + 3):
-        converted._kept(tmp_path / str(number), _write)
-    assert len(list(tmp_path.iterdir())) == converted.MOST
-    assert (tmp_path / str(converted.MOST + 2)).is_dir()
+    for number in range(export.MOST + 3):
+        export._kept(tmp_path / str(number), _write)
+    assert len(list(tmp_path.iterdir())) == export.MOST
+    assert (tmp_path / str(export.MOST + 2)).is_dir()
 
 
 def test_processes_know_a_model_by_the_same_key() -> None:
     code = (
-        "from slalom.models import bundled; from slalom.models.torch.engines import converted; "
-        "from slalom.models.torch.load import load; print(converted._key(load(bundled())[0]))"
+        "from slalom.models import bundled; from slalom.models.torch.engines import export; "
+        "from slalom.models.torch.load import load; print(export._key(load(bundled())[0]))"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
-    assert there.stdout.strip() == converted._key(load(bundled())[0]), there.stderr[-2000:]
+    assert there.stdout.strip() == export._key(load(bundled())[0]), there.stderr[-2000:]

@@ -11,9 +11,8 @@ from transformers import ByT5Tokenizer, CanineTokenizer
 
 import zoo
 from slalom.errors import InputError, ModelError, SlalomWarning
-from slalom.models.text.encode import encode, tokenizer_limit
-from slalom.models.text.template import assemble
-from slalom.models.text.token_strings import align
+from slalom.models.text import align
+from slalom.models.text.template import assemble, encode, tokenizer_limit
 from slalom.perturb import whole
 from slalom.tokens import Tokens
 

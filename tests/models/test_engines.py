@@ -19,8 +19,8 @@ from torch import nn
 from slalom import Explainer
 from slalom.errors import InputError, MissingExtraError, ModelError
 from slalom.models import open_model
-from slalom.models.torch.engines import ENGINES, KINDS, graph
-from slalom.models.torch.engines.graph import amx_is_broken, int8_saturates
+from slalom.models.torch.engines import engine_names, export, recipe
+from slalom.models.torch.engines.export import amx_is_broken, int8_saturates
 from slalom.perturb import Perturbations, from_rows
 from zoo import TEXT, tiny, tokenizer
 
@@ -110,10 +110,10 @@ def test_openvino_survives_a_limit_below_what_the_processor_has() -> None:
 
 def test_openvino_that_was_loaded_under_such_a_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "avx2")
-    monkeypatch.setattr(graph, "_cpu_flags", lambda: ["avx2", "avx512f"])
-    monkeypatch.setattr(graph, "_is_loaded", lambda _: True)
-    monkeypatch.setattr(graph, "_openvino_raised", [])
-    with pytest.raises(ModelError, match="AVX512_CORE or take it out"), graph.enough_for_openvino():
+    monkeypatch.setattr(export, "_cpu_flags", lambda: ["avx2", "avx512f"])
+    monkeypatch.setattr(export, "_is_loaded", lambda _: True)
+    monkeypatch.setattr(export, "_openvino_raised", [])
+    with pytest.raises(ModelError, match="AVX512_CORE or take it out"), export.enough_for_openvino():
         pass
 
 
@@ -147,8 +147,8 @@ def test_int8_keeps_to_its_tolerance_where_products_saturate() -> None:
 def test_which_processors_need_smaller_weights(
     machine: str, flags: str, limit: str, saturates: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph.platform, "machine", lambda: machine)
-    monkeypatch.setattr(graph.Path, "read_text", lambda _: f"flags\t\t: {flags}\n")
+    monkeypatch.setattr(export.platform, "machine", lambda: machine)
+    monkeypatch.setattr(export.Path, "read_text", lambda _: f"flags\t\t: {flags}\n")
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     assert int8_saturates() is saturates
 
@@ -307,9 +307,9 @@ def test_wrong_choices_are_refused() -> None:
 
 
 def test_every_engine_has_a_file_and_a_tolerance() -> None:
-    assert set(KINDS) == set(ENGINES) - {"eager"}
-    assert all(find_spec(f"slalom.models.torch.engines.{kind.file}") for kind in KINDS.values())
-    assert all(0 < kind.tolerance < 0.5 for kind in KINDS.values())
+    every = ("eager", "lean", "compile", "onnx", "openvino", "openvino-int8", "autocast", "bf16")
+    assert engine_names() == every
+    assert all(0 < recipe(name).kind.tolerance < 0.5 for name in every[1:])
 
 
 def test_an_engine_goes_to_another_process_with_its_model():

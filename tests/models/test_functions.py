@@ -14,7 +14,7 @@ from rounding import same_answers
 from slalom.errors import InputError, ModelError
 from slalom.models import open_model
 from slalom.models.ask import Ask
-from slalom.models.outputs import CLIP
+from slalom.models.function import CLIP
 from slalom.models.protocol import Model
 from slalom.models.proxy import declared
 from slalom.models.target import probabilities

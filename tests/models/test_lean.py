@@ -14,7 +14,7 @@ from slalom import Explainer
 from slalom.errors import ModelError
 from slalom.models import open_model
 from slalom.models.torch.engines import lean
-from slalom.models.torch.engines.lean import make
+from slalom.models.torch.engines.lean import make_lean
 from slalom.models.torch.forward import Forward
 from slalom.perturb import from_rows
 from zoo import ENCODERS, KINDS, TEXT, tiny
@@ -32,7 +32,7 @@ def drawn(size: int, count: int, length: int, few: int | None = None) -> np.ndar
 
 def answers(module: Any, ids: np.ndarray, types: np.ndarray, with_types: bool) -> list[np.ndarray]:
     forward = Forward(module, with_types)
-    return [forward(ids, types), make(forward, []).answer(ids, types)]
+    return [forward(ids, types), make_lean(forward).answer(ids, types)]
 
 
 @pytest.mark.parametrize("kind", TAKEN)
@@ -41,7 +41,7 @@ def test_logits_are_the_modules_own_at_every_length(kind: str, few: int | None) 
     module, own = tiny(kind, num_labels=3, initializer_range=0.2)
     typed = module.config.to_dict().get("type_vocab_size", 1) > 1
     forward = Forward(module, typed)
-    short = make(forward, []).answer
+    short = make_lean(forward).answer
     for length in range(2, 41):
         ids = drawn(len(own), 6, length, few)
         ids[0, length // 2] = own.pad_token_id  # RoBERTa counts positions without it
@@ -182,14 +182,14 @@ def test_what_has_been_changed_is_refused(change: Any, reason: str) -> None:
     module, _ = tiny("bert")
     change(module)
     with pytest.raises(ModelError, match=reason):
-        make(Forward(module, True), [])
+        make_lean(Forward(module, True))
 
 
 def test_subclasses_are_refused() -> None:
     module, _ = tiny("bert")
     module.__class__ = type("BertForSequenceClassification", (type(module),), {"__module__": __name__})
     with pytest.raises(ModelError, match="as transformers makes them"):
-        make(Forward(module, True), [])
+        make_lean(Forward(module, True))
 
 
 def test_the_models_own_capturing_does_not_count_as_a_change() -> None:

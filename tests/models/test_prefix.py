@@ -13,9 +13,9 @@ import torch
 
 from rounding import same_answers
 from slalom.models.torch import prefix
+from slalom.models.torch.decoders import SharedPrefix, plan
 from slalom.models.torch.forward import Forward
 from slalom.models.torch.module import ModuleModel
-from slalom.models.torch.prefix import SharedPrefix, plan
 from slalom.perturb import Perturbations, from_rows
 from zoo import tiny
 

@@ -13,9 +13,8 @@ import zoo
 from prompts import CAUSAL, CHAT, LABELS, PROMPT, TEXT, causal, first, said
 from slalom.api import Explainer, explain
 from slalom.errors import InputError, ModelError, SlalomWarning
-from slalom.models.answer_model import AnswerModel, generate
-from slalom.models.prompted import prompted
-from slalom.models.prompting import Prompting
+from slalom.models.prompt import Prompting
+from slalom.models.prompted import AnswerModel, generate, prompted
 from slalom.perturb import from_keep, from_rows, whole
 
 

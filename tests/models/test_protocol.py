@@ -12,8 +12,8 @@ from slalom.models import open_model
 from slalom.models.ask import Ask
 from slalom.models.protocol import BLACK_BOX, Basic, Facts, Text
 from slalom.models.proxy import BlackBox, Proxy, declared
-from slalom.models.text.words import words
-from slalom.models.two_labels import TwoLabels
+from slalom.models.target import TwoLabels
+from slalom.models.text import words
 from slalom.perturb import Perturbations, whole
 from slalom.tokens import FloatArray, Tokens
 

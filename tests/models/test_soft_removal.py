@@ -15,8 +15,7 @@ from transformers import T5Config, T5ForSequenceClassification
 from slalom.errors import ModelError
 from slalom.explanation import Cost
 from slalom.models import Model, open_model
-from slalom.models.ask import BACKWARD, Ask
-from slalom.models.shared_batches import together
+from slalom.models.ask import BACKWARD, Ask, together
 from slalom.models.text.template import assemble, per_entry
 from slalom.models.torch.forward import Forward
 from slalom.perturb import Perturbations, from_rows, join, whole

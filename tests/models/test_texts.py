@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slalom.errors import InputError
-from slalom.models.text.texts import split_words, word_numbers
-from slalom.models.text.words import words, write
+from slalom.models.text import split_words, word_numbers, words, write
 from slalom.perturb import from_rows, whole
 from slalom.tokens import Tokens
 

@@ -15,10 +15,9 @@ import pytest
 import zoo
 from slalom import Explainer
 from slalom.errors import ModelError
-from slalom.models.ask import Ask
+from slalom.models.ask import Ask, together
 from slalom.models.protocol import Model
 from slalom.models.proxy import Proxy
-from slalom.models.shared_batches import together
 from slalom.perturb import Perturbations, from_rows, whole
 from slalom.theory.planted import plant
 from slalom.tokens import FloatArray, Tokens

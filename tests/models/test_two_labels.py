@@ -13,7 +13,7 @@ from rounding import same_answers
 from slalom.api import Explainer
 from slalom.errors import InputError
 from slalom.models import open_model
-from slalom.models.two_labels import TwoLabels, two_labels
+from slalom.models.target import TwoLabels, two_labels
 from slalom.perturb import from_keep
 
 LABELS = ["joy", "anger", "a:b", "fear"]

@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from slalom.models.torch.engines import weighted_attention as own
-from slalom.models.torch.engines.weighted_attention import weighted_attention
+from slalom.models.torch.softmaxes import weighted_attention
 
 
 @pytest.mark.parametrize("together", [1, 60, 10_000])

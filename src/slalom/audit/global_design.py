@@ -21,8 +21,7 @@ from slalom.errors import InputError
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model
 from slalom.models.target import Target
-from slalom.models.text.texts import is_unspaced
-from slalom.models.text.words import WordFrame
+from slalom.models.text import WordFrame, is_unspaced
 from slalom.perturb import Perturbations
 from slalom.scores import r_squared, rms
 from slalom.surrogate import Slalom

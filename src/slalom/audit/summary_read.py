@@ -25,7 +25,7 @@ from slalom.corpus import schema
 from slalom.corpus.store import MANIFEST, SUCCESS
 from slalom.errors import InputError
 from slalom.files import filesystem
-from slalom.models.text.texts import is_unspaced
+from slalom.models.text import is_unspaced
 from slalom.tokens import FloatArray, IntArray
 
 if TYPE_CHECKING:

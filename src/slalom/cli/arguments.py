@@ -92,8 +92,7 @@ class ModelGiven:
     @property
     def access(self) -> Call:
         """What an Explainer takes besides the model."""
-        name = self.engine.value if self.engine else None
-        return {"device": self.device, "engine": name, "engine_tolerance": self.engine_tolerance}
+        return {"device": self.device, "engine": self.engine, "engine_tolerance": self.engine_tolerance}
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ class LanguageGiven(PromptGiven):
         is said behind.
         """
         from slalom.errors import InputError
-        from slalom.models.endpoint.rehearsal import Rehearsal
+        from slalom.models.endpoint.model import Rehearsal
 
         remote = explainer.model.remote
         if remote is None or (quiet and not self.estimate):

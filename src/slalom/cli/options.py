@@ -24,17 +24,6 @@ class SideName(StrEnum):
     second = "second"
 
 
-class EngineChoice(StrEnum):
-    eager = "eager"
-    lean = "lean"
-    compile = "compile"
-    onnx = "onnx"
-    openvino = "openvino"
-    openvino_int8 = "openvino-int8"
-    autocast = "autocast"
-    bf16 = "bf16"
-
-
 def option(panel: str, *names: str, **more: Any) -> Any:
     """An option in a panel of the help; its help says the default where there is something to say."""
     return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
@@ -138,11 +127,13 @@ Model = Annotated[
 ]
 Device = Annotated[str | None, option(MODEL, "--device", help="Where to run the model: cpu, cuda, cuda:1, …")]
 Engine = Annotated[
-    EngineChoice | None,
+    str | None,
     option(
         MODEL,
         "--engine",
-        help="What computes the forward passes; by default lean where it applies, else eager.",
+        metavar="NAME",
+        help="What computes the forward passes: eager, lean, compile, onnx, openvino, openvino-int8, "
+        "autocast, bf16, or one of another package; by default lean where it applies, else eager.",
     ),
 ]
 EngineTolerance = Annotated[

@@ -25,7 +25,7 @@ from slalom.corpus.store import Part, Store
 from slalom.errors import InputError, ModelError, SlalomError, StoppedError
 from slalom.explanation import Explanation
 from slalom.files import decode, put, to_json
-from slalom.models.text.texts import check_text
+from slalom.models.text import check_text
 from slalom.models.torch.batches import give_back
 
 if TYPE_CHECKING:

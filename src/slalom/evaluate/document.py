@@ -21,7 +21,7 @@ from slalom.explanation import Explanation
 from slalom.label_counts import LabelCounts
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Text
-from slalom.models.text.texts import join_texts
+from slalom.models.text import join_texts
 from slalom.tokens import Tokens
 
 _GRID = np.linspace(0.05, 1.0, 20)

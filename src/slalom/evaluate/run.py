@@ -27,9 +27,8 @@ from slalom.evaluate.results import Finished, Results, check_pyarrow
 from slalom.evaluate.specs import Judge, Variant
 from slalom.evaluate.store import Store
 from slalom.label_counts import label_counts
-from slalom.models.target import choose_target
+from slalom.models.target import choose_target, two_labels
 from slalom.models.torch.batches import give_back
-from slalom.models.two_labels import two_labels
 from slalom.request import Request
 from slalom.units import Units
 

@@ -1,24 +1,38 @@
-"""Ways to reach a model. `open_model` takes whatever a user has and gives back a `Model`."""
+"""Ways to reach a model. `open_model` takes whatever a user has and gives back a `Model`.
+
+Directories, hub ids, torch modules and pipelines are known here. Any other object is offered to the kinds of
+models: a module of this folder, or of an entry point of the group `slalom.models`, that has
+
+    ACCEPTS       what it takes, in words
+    LAST          True where it also takes what others know better
+    accepts       (object) → whether it is of this kind
+    open_kind     (object, tokenizer, *, output, labels, batch_tokens, …) → a model, at least a `Basic` one;
+                  options that its signature does not name are refused
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from inspect import signature
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any, TypedDict, Unpack
 
 from slalom.checks import Range, check_known, checked, shown
 from slalom.errors import InputError, ModelError
 from slalom.models.endpoint import Endpoint, open_endpoint
-from slalom.models.outputs import Output
+from slalom.models.function import Output
 from slalom.models.prompt import Prompt, check_answers, check_prompt
 from slalom.models.protocol import Basic, Model, Text
 from slalom.models.proxy import declared
 from slalom.models.torch.engines import EngineName, check_engine
+from slalom.registry import Registry
 
 __all__ = ["Access", "Model", "Output", "Text", "open_model"]
 
+KINDS = Registry("kind of model", __name__, "ACCEPTS", "slalom.models")
 BatchTokens = Annotated[int, Range(1, 1_000_000_000)]
 Tolerance = Annotated[float, Range(1e-20, 1000)]
 
@@ -85,12 +99,13 @@ def open_model(model: object = None, tokenizer: object = None, **access: Unpack[
     inside, own = getattr(model, "model", None), getattr(model, "tokenizer", None)
     if _is_module(inside) and own is not None:
         return _from_module(inside, own if tokenizer is None else tokenizer, options, asking)
-    if callable(model) and asking is None:
-        return _from_function(model, tokenizer, options)
-    raise InputError(
-        f"cannot explain a {type(model).__name__}; give a directory or hub id, a transformers model and its "
-        "tokenizer, a pipeline, or a function over a list of texts"
-    )
+    kind = _kind_of(model) if asking is None else None
+    if kind is None:
+        raise InputError(
+            f"cannot explain a {type(model).__name__}; give a directory or hub id, a transformers model and "
+            f"its tokenizer, a pipeline, or {', or '.join(_accepted())}"
+        )
+    return _of_kind(kind, model, tokenizer, options)
 
 
 def bundled() -> Path:
@@ -153,13 +168,29 @@ def _from_module(
     return ModuleModel(module, tokenizer, **options)
 
 
-def _from_function(function: Callable[..., Any], tokenizer: Any, options: dict[str, Any]) -> Model:
-    from slalom.models.function import FunctionModel
+def _kind_of(model: object) -> ModuleType | None:
+    """The kind of model that takes this object."""
+    modules = (KINDS.module(name) for name in _kinds())
+    return next((module for module in modules if module.accepts(model)), None)
 
+
+def _kinds() -> list[str]:
+    return sorted(KINDS.names(), key=lambda name: bool(KINDS.header(name).said.get("LAST")))
+
+
+def _accepted() -> list[str]:
+    return [str(KINDS.header(name).said["ACCEPTS"]) for name in _kinds()]
+
+
+def _of_kind(kind: ModuleType, model: object, tokenizer: object, options: dict[str, Any]) -> Model:
     engine, _ = options.pop("engine"), options.pop("engine_tolerance")
     if engine not in (None, "eager"):
-        raise InputError(f"engine={engine!r} is for torch modules; a function is called as it is")
-    return FunctionModel(function, _tokenizer(tokenizer), **options)
+        raise InputError(f"engine={engine!r} is for torch modules; {kind.ACCEPTS} is called as it is")
+    chosen = {name: value for name, value in options.items() if value is not None}
+    stray = [name for name in chosen if name not in signature(kind.open_kind).parameters]
+    if stray:
+        raise InputError(f"{', '.join(stray)} cannot be chosen for {kind.ACCEPTS}; leave it out")
+    return declared(kind.open_kind(model, _tokenizer(tokenizer), **chosen))
 
 
 def _only(given: dict[str, Any], *allowed: str) -> None:

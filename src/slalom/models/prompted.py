@@ -1,4 +1,4 @@
-"""Causal language models of transformers that are prompted to classify.
+"""Causal language models of transformers that are prompted to classify, or to give a certain answer.
 
 The prompt is the background: it stands around the text in every query, and only tokens of the text are left
 out. Answers are read as log-probabilities of what comes next (`AnswerHead`), so that batches, shared
@@ -7,22 +7,25 @@ beginnings and soft removal are those of any other decoder.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from slalom.errors import InputError
-from slalom.models.answers import AnswerHead
-from slalom.models.prompt import Prompt, check_answers
-from slalom.models.prompting import Prompting
+from slalom.models.prompt import Prompt, Prompting, check_answers
 from slalom.models.protocol import Activation, Explain, Facts, Question, Text, Tokenizer
 from slalom.models.proxy import BlackBox
-from slalom.models.text.encode import tokens_of
-from slalom.models.text.texts import check_text
+from slalom.models.text import check_text
+from slalom.models.text.template import tokens_of
+from slalom.models.torch.decoders import AnswerHead
+from slalom.models.torch.forward import evaluating
 from slalom.models.torch.module import ModuleModel
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, IntArray, Tokens
@@ -119,23 +122,17 @@ def _prompted_tokens(
     return tokens_of(prompting.tokenizer, prompting.encode(given), (given,), (0,), most, [len(given)])
 
 
-class WholeAnswers(BlackBox):
-    """A prompted model whose labels are read by their whole answers: log P(answer | prompt) of each."""
+class _Answers(BlackBox):
+    """Answers to a text in its prompt, which models of one answer each read."""
 
-    def __init__(
-        self, module: nn.Module, prompting: Prompting, answers: Mapping[str, list[int]], **access: Any
-    ):
-        self._readers = [answer_reader(module, prompting, ids, **access) for ids in answers.values()]
-        self._longest = max(map(len, answers.values()))
-        self._prompting = prompting
+    def __init__(self, prompting: Prompting, reader: PromptedModel):
+        self._prompting, self._reader = prompting, reader
         self.settings: Mapping[str, object] = {}
         """What a report says of the prompt."""
-        self.labels = tuple(answers)
-        self.activation: Activation = "softmax"
 
     @property
     def name(self) -> str:
-        return self._readers[0].name
+        return self._reader.name
 
     @property
     def by_id(self) -> bool:
@@ -147,7 +144,10 @@ class WholeAnswers(BlackBox):
 
     @property
     def facts(self) -> Facts:
-        return replace(self._readers[0].facts, settings=self.settings)
+        return replace(self._reader.facts, settings=self.settings)
+
+    def embeddings(self, tokens: Tokens) -> FloatArray | None:
+        return self._reader.embeddings(tokens)
 
     @property
     def shares_batches(self) -> bool:
@@ -155,19 +155,29 @@ class WholeAnswers(BlackBox):
 
     @property
     def batch_tokens(self) -> int:
-        return self._readers[0].batch_tokens
+        return self._reader.batch_tokens
+
+
+class WholeAnswers(_Answers):
+    """A prompted model whose labels are read by their whole answers: log P(answer | prompt) of each."""
+
+    def __init__(
+        self, module: nn.Module, prompting: Prompting, answers: Mapping[str, list[int]], **access: Any
+    ):
+        self._readers = [answer_reader(module, prompting, ids, **access) for ids in answers.values()]
+        self._longest = max(map(len, answers.values()))
+        super().__init__(prompting, self._readers[0])
+        self.labels = tuple(answers)
+        self.activation: Activation = "softmax"
 
     @property
     def differentiable(self) -> str | None:
         reasons = (reader.differentiable for reader in self._readers)
         return next((reason for reason in reasons if reason is not None), None)
 
-    def embeddings(self, tokens: Tokens) -> FloatArray | None:
-        return self._readers[0].embeddings(tokens)
-
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens of the text; the prompt is their frame."""
-        reader = self._readers[0]
+        reader = self._reader
         tokens = _prompted_tokens(self._prompting, text, explain, reader._limit, self._longest)
         reader.check_vocabulary(tokens)
         return tokens
@@ -208,3 +218,131 @@ def answer_reader(module: nn.Module, prompting: Prompting, ids: list[int], **acc
 def _name(module: nn.Module) -> str:
     path = getattr(getattr(module, "config", None), "name_or_path", None) or ""
     return PurePath(path).name or type(module).__name__
+
+
+_LEAST = 1e-7
+"""The smallest probability, in single precision, that the model says anything but the answer."""
+
+
+class AnswerModel(_Answers):
+    """Whether a causal model gives *this* answer to a prompt, as a `Model` that can be explained.
+
+        model = AnswerModel(causal, tokenizer, "{text}\\n\\nQuestion: Who?\\nAnswer:", "Ada Lovelace")
+        tokens = model.tokenize(context)
+        model.answer_log_probabilities(tokens, perturbations)  # (N, m): of each token of the answer
+        model.logits(tokens, perturbations)  # (N, 2): 0 and log p / (1 - p) of the whole answer
+
+    The prompt is fixed; queries leave out tokens of the text (group them to sentences or sources first). All
+    queries are answered in batches of one length, with shared beginnings and, where the model allows it, with
+    soft-removal gradients. `part` is a range of the answer's tokens (`answer_spans` has their places in the
+    answer): only these are scored, given the ones before them. `chat` applies the tokenizer's chat template;
+    by default where there is one. `access` is batch_tokens, engine, engine_tolerance, name, as ever.
+    """
+
+    activation: Activation = "softmax"
+    labels = ("another answer", "this answer")
+
+    def __init__(
+        self,
+        module: nn.Module,
+        tokenizer: Any,
+        prompt: Prompt,
+        answer: str,
+        *,
+        chat: bool | None = None,
+        part: tuple[int, int] | None = None,
+        **access: Any,
+    ):
+        self.answer = answer
+        prompting = Prompting(tokenizer, prompt, chat)
+        ids = prompting.answer_ids(answer)
+        low, high = part or (0, len(ids))
+        if not 0 <= low < high <= len(ids):
+            raise InputError(f"part must be a range within the {len(ids)} tokens of the answer; got {part}")
+        self.answer_ids = tuple(ids)
+        self.part = low, high
+        super().__init__(prompting, answer_reader(module, prompting, ids, **access))
+
+    @cached_property
+    def answer_spans(self) -> list[tuple[int, int]]:
+        """Where each token of the answer stands in it."""
+        ends = [len(self.tokenizer.decode(self.answer_ids[: i + 1])) for i in range(len(self.answer_ids))]
+        blank = max(0, ends[-1] - len(self.answer))  # the space in front that continues the prompt
+        places = [min(max(0, end - blank), len(self.answer)) for end in ends]
+        return list(zip([0, *places[:-1]], places, strict=True))
+
+    @property
+    def differentiable(self) -> str | None:
+        """Why there are no soft-removal gradients; None if there are."""
+        return self._reader.differentiable
+
+    def of_part(self, low: int, high: int) -> AnswerModel:
+        """The same model, asked for a part of the same answer; they share batches' tuning and checks."""
+        other = copy.copy(self)
+        if not 0 <= low < high <= len(self.answer_ids):
+            raise InputError(f"the answer has {len(self.answer_ids)} tokens; got the part {low} to {high}")
+        other.part = low, high
+        return other
+
+    def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
+        """The tokens of the text; the prompt and the answer are their frame."""
+        return self._reader.tokenize(text, explain)
+
+    def answer_log_probabilities(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
+        """(N, m) log-probabilities of the answer's tokens, each given the prompt and the tokens before it.
+
+        Their sum over a row is the log-probability of the whole answer to that query. `part` plays no role.
+        """
+        return self._reader.logits(tokens, perturbations)
+
+    def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
+        """(N, 2): 0, and the log-odds of the answer (of its part) as a whole."""
+        return self.logits_of_many([(tokens, perturbations)])[0]
+
+    def logits_of_many(self, questions: Sequence[Question]) -> list[FloatArray]:
+        """The same of queries about several texts, which share batches."""
+        return [self.log_odds(found) for found in self._reader.logits_of_many(questions)]
+
+    def gradients(
+        self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """(N, 2) logits, and the soft-removal gradient of logits @ weights by log λ of each entry."""
+        chosen = np.zeros(len(self.answer_ids))
+        chosen[slice(*self.part)] = 1.0
+        found, slopes = self._reader.gradients(tokens, perturbations, chosen)
+        others = np.maximum(-np.expm1(found[:, slice(*self.part)].sum(axis=1)), _LEAST)
+        return self.log_odds(found), weights[1] * slopes / others[perturbations.rows]
+
+    def log_odds(self, found: FloatArray) -> FloatArray:
+        """(N, 2) from the log-probabilities (N, m) of the answer's tokens."""
+        log_probability = found[:, slice(*self.part)].sum(axis=1)
+        others = np.maximum(-np.expm1(log_probability), _LEAST)
+        return np.c_[np.zeros(len(found)), log_probability - np.log(others)]
+
+
+@torch.inference_mode()
+def generate(
+    module: nn.Module,
+    tokenizer: Any,
+    prompt: Prompt,
+    text: str,
+    *,
+    chat: bool | None = None,
+    max_new_tokens: int = 64,
+) -> str:
+    """What a causal model answers to a prompt about a text, without chance."""
+    prompting = Prompting(tokenizer, prompt, chat)
+    device = next(module.parameters()).device
+    ids = torch.from_numpy(prompting.encode(text).ids)[None].to(device)
+    model: Any = module
+    with evaluating(module):
+        found = model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=False,
+            max_new_tokens=max_new_tokens,
+            pad_token_id=tokenizer.pad_token_id
+            if tokenizer.pad_token_id is not None
+            else tokenizer.eos_token_id,
+        )
+    return tokenizer.decode(found[0, ids.shape[1] :], skip_special_tokens=True).strip()

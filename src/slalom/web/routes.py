@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from slalom.compare import Compared
 from slalom.explanation import Explanation
-from slalom.models.text.texts import check_text
+from slalom.models.text import check_text
 from slalom.web import ServerSettings, tasks
 from slalom.web import schemas as s
 from slalom.web.executor import TICK, Cancellation, Closing, QueuedJob, WorkQueue

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 
 from slalom.errors import InputError
-from slalom.models.torch.engines import ENGINES
+from slalom.models.torch.engines import engine_names
 from slalom_lab.bench.peers import PEERS
 
 PARTS = ("overhead", "equal_samples", "equal_quality", "limits", "memory", "together", "scaling")
@@ -56,7 +56,7 @@ class BenchSettings:
             if entry.name != "seed" and any(isinstance(one, int) and one < 1 for one in numbers):
                 raise InputError(f"{entry.name} must be at least 1; got {value!r}")
         known("peer", (*self.peers, *self.quality_peers), PEERS)
-        known("engine", self.engines, ENGINES)
+        known("engine", self.engines, engine_names())
         low, high = self.quality_tokens
         if low > high:
             raise InputError(f"quality_tokens is the shortest and the longest length; got {low} and {high}")

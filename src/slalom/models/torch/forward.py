@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from slalom.errors import ModelError
-from slalom.models.outputs import CLIP, Reading
+from slalom.models.function import CLIP, Reading
 from slalom.models.torch.batches import OutOfMemory
 from slalom.tokens import FloatArray, IntArray
 

@@ -12,18 +12,16 @@ import numpy as np
 from torch import Tensor, nn
 
 from slalom.errors import ModelError
-from slalom.models.outputs import Output, Reading, config_labels, declared, reading
+from slalom.models.function import Output, Reading, config_labels, reading, reading_of
 from slalom.models.protocol import Activation, Explain, Facts, Question, Text, Tokenizer, TorchAccess
 from slalom.models.proxy import BlackBox
-from slalom.models.text.encode import encode, tokenizer_limit
-from slalom.models.text.template import Sequences, assemble, joined, per_entry
+from slalom.models.text.template import Sequences, assemble, encode, joined, per_entry, tokenizer_limit
 from slalom.models.text.tokenizer_file import FileTokenizer
 from slalom.models.torch.batches import MOST_TOKENS, Pace, answer
+from slalom.models.torch.decoders import SharedPrefix
 from slalom.models.torch.encoder_files import FileEncoder, FromFiles
-from slalom.models.torch.engines.default import Default
-from slalom.models.torch.engines.engine import Engine
+from slalom.models.torch.engines.engine import Default, Engine
 from slalom.models.torch.forward import Forward, evaluating, one_by_one, position_limit, tensor_logits
-from slalom.models.torch.prefix import SharedPrefix
 from slalom.models.torch.soft_removal import SoftRemoval
 from slalom.perturb import Perturbations, whole
 from slalom.tokens import FloatArray, Tokens
@@ -285,4 +283,4 @@ def _declared(module: nn.Module, output: Output | None, labels: Sequence[str] | 
         return None
     several = width > 1 and getattr(config, "problem_type", None) == "multi_label_classification"
     kind: Output = output or ("multilabel" if several else "logits")
-    return declared(kind, width, config_labels(config, width) if labels is None else labels)
+    return reading_of(kind, width, config_labels(config, width) if labels is None else labels)

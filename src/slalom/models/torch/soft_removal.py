@@ -19,10 +19,10 @@ import torch
 from torch import nn
 
 from slalom.errors import ModelError
-from slalom.models.answers import AnswerHead
-from slalom.models.outputs import Reading
+from slalom.models.function import Reading
 from slalom.models.text.template import Sequences
 from slalom.models.torch.batches import Pace, answer_group, groups
+from slalom.models.torch.decoders import AnswerHead
 from slalom.models.torch.encoder_files import FileEncoder
 from slalom.models.torch.engines import lean
 from slalom.models.torch.engines.engine import usual_ids

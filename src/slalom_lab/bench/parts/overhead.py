@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from slalom.models.torch.engines.default import Default
+from slalom.models.torch.engines.engine import Default
 from slalom.models.torch.forward import Forward, evaluating
 from slalom_lab.bench.forward import best_size, through
 from slalom_lab.bench.profile import of_functions

@@ -1,15 +1,16 @@
 """An engine in use: made at the first batch, and held against the module's own answers there.
 
-A fixed set of queries to try an engine on; it depends on the model's tokenizer alone.
+It is tried on a fixed set of queries, which depends on the model's tokenizer alone. Where no engine is asked
+for, `Default` is the fastest way that keeps the module's own precision.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ import torch
 from torch import nn
 
 from slalom.errors import ModelError, SlalomError
-from slalom.models.text.encode import UNLIMITED, encode, tokenizer_limit
-from slalom.models.text.template import Sequences, assemble, joined
-from slalom.models.torch.batches import groups
-from slalom.models.torch.engines import KINDS, Made, Raw
+from slalom.models.protocol import Tokenizer
+from slalom.models.text.template import UNLIMITED, Sequences, assemble, encode, joined, tokenizer_limit
+from slalom.models.torch.batches import Call, OutOfMemory, groups
+from slalom.models.torch.decoders import SharedPrefix
+from slalom.models.torch.engines import Batch, Made, Raw, Recipe, lean, recipe, recipe_in
 from slalom.models.torch.forward import Forward, is_out_of_memory, one_by_one, position_limit
 from slalom.perturb import from_rows
 from slalom.tokens import FloatArray, IntArray, Tokens
@@ -83,8 +85,6 @@ def usual_ids(module: nn.Module, tokenizer: Any) -> IntArray:
     return np.setdiff1d(np.arange(size), np.array(sorted(tokenizer.all_special_ids), np.int64))
 
 
-Batch = tuple[IntArray, IntArray]
-
 _ENTRIES = 16
 """Entries of a weight that are looked at to see whether it has changed."""
 
@@ -95,9 +95,16 @@ class Engine:
     `few` holds it against the module on a handful of sequences instead of the whole set.
     """
 
-    def __init__(self, name: str, tokenizer: Any, tolerance: float | None = None, few: bool = False):
-        self._name, self._kind = name, KINDS[name]
-        self._tolerance = tolerance or self._kind.tolerance
+    def __init__(
+        self,
+        name: str,
+        tokenizer: Tokenizer,
+        tolerance: float | None = None,
+        few: bool = False,
+        known: Recipe | None = None,
+    ):
+        self._name, self._recipe = name, known or recipe(name)
+        self._tolerance = tolerance or self._recipe.kind.tolerance
         self._tokenizer, self._few = tokenizer, few
         self._lock = threading.RLock()
         self._raw: Raw | None = None
@@ -122,8 +129,8 @@ class Engine:
                 "token and takes one text at a time; set pad_token_id in its config, or use engine='eager'"
             )
         with self._failures(forward):
-            fresh = self._make(forward, []).answer if self._kind.light else None
-        return partial(self._answer, forward, _fingerprint(forward.module, self._kind.live), fresh)
+            fresh = self._make(forward, []).answer if self._recipe.kind.light else None
+        return partial(self._answer, forward, _fingerprint(forward.module, self._recipe.kind.live), fresh)
 
     def _answer(
         self, forward: Forward, weights: object, fresh: Raw | None, ids: IntArray, types: IntArray
@@ -170,7 +177,8 @@ class Engine:
         return made.answer
 
     def _make(self, forward: Forward, batches: list[Batch]) -> Made:
-        return import_module(f"slalom.models.torch.engines.{self._kind.file}").make(forward, batches)
+        recipe = self._recipe
+        return recipe.make(forward, batches) if recipe.kind.calibrated else recipe.make(forward)
 
     @contextmanager
     def _failures(self, forward: Forward) -> Iterator[None]:
@@ -231,3 +239,59 @@ def _some_entries(tensor: torch.Tensor) -> bytes:
 def _first_line(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0].strip()[:300]}" if lines else type(error).__name__
+
+
+_log = logging.getLogger(__name__)
+
+
+class Default:
+    """`lean` where it applies and passes its check; elsewhere the module itself, with shared beginnings.
+
+    The check takes six sequences. `lean` computes with the module's own weights and is read off the module
+    for every set of queries: what is done to the module between them, from training to hooks, counts.
+    """
+
+    def __init__(self, tokenizer: Any):
+        self._lean = Engine("lean", tokenizer, few=True, known=recipe_in(lean, "lean"))
+        self._prefix = SharedPrefix()
+        self._answered: str | None = None
+        self._reason: str | None = None
+
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """What answered last, and how far it deviates from the module; None before the first answer."""
+        if self._answered == "lean":
+            return self._lean.report
+        return {"name": self._answered} if self._answered else None
+
+    def over(self, forward: Forward) -> Call:
+        """The fastest function of batches that is the module's own, up to float rounding."""
+        module = partial(self._module, self._prefix.over(forward))
+        if forward.device.type != "cpu":  # measured on processors only
+            return module
+        try:
+            return partial(self._lean_or, module, self._lean.over(forward))
+        except SlalomError as error:
+            self._note(error)
+            return module
+
+    def _lean_or(self, module: Call, lean: Call, ids: IntArray, types: IntArray) -> FloatArray:
+        try:
+            answers = lean(ids, types)
+        except OutOfMemory:
+            raise
+        except SlalomError as error:
+            self._note(error)
+            return module(ids, types)
+        self._answered = "lean"
+        return answers
+
+    def _module(self, call: Call, ids: IntArray, types: IntArray) -> FloatArray:
+        answers = call(ids, types)
+        self._answered = "eager"
+        return answers
+
+    def _note(self, error: SlalomError) -> None:
+        if str(error) != self._reason:
+            self._reason = str(error)
+            _log.info("the module itself answers: %s", error)

@@ -19,8 +19,8 @@ from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
 
 from slalom.errors import ModelError
 from slalom.models.torch.engines import Made
-from slalom.models.torch.engines.weighted_attention import weighted_attention
 from slalom.models.torch.forward import Forward
+from slalom.models.torch.softmaxes import weighted_attention
 from slalom.tokens import FloatArray, IntArray
 
 Tensor = torch.Tensor
@@ -28,6 +28,8 @@ Act = Callable[[Tensor], Tensor]
 Part = TypeVar("Part", bound=nn.Module)
 Three = tuple[Tensor, ...]
 """Queries, keys and values."""
+
+ENGINES = {"lean": {"tolerance": 1e-4, "live": True, "light": True}}
 
 _WORTH = 0.75
 """Distinct tokens are computed once where they are at most this share of all."""
@@ -70,7 +72,8 @@ class Encoder:
     """The id that has no position of its own, where positions are counted from it (RoBERTa)."""
 
 
-def make(forward: Forward, batches: list[tuple[IntArray, IntArray]]) -> Made:
+def make_lean(forward: Forward) -> Made:
+    """The engine for a module that this file knows."""
     encoder = read(forward.module)
 
     def answer(ids: IntArray, types: IntArray) -> FloatArray:
