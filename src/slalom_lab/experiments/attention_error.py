@@ -46,6 +46,8 @@ TRAINED, RANDOM = "trained", "random, even attention"
 SAMPLED, FACTOR = "one run of LIME", "3/2 formula, factor fitted"
 _ERROR, _RANK, _SLOPE = "relative error", "rank correlation", "LIME over the form"
 _GAP = "error beyond that of one run"
+MARGIN = 0.05
+"""Of the length of LIME's coefficients: a twentieth more than the noise of a run is no worse than a run."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +93,9 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """The formula holds if, on the trained model, it errs by no more than a run of LIME does."""
+    """The formula holds if, on the trained model, it errs by no more than a run of LIME does and `MARGIN`."""
     [gap] = [row for row in rows if row.measure == _GAP and row.where == _of(TRAINED, PAPERS)]
-    larger = decide(gap)
+    larger = decide(gap, MARGIN)
 
     def one(form: str, measure: str = _ERROR, model: str = TRAINED) -> float:
         return select(rows, measure, **_of(model, form))[0]

@@ -12,7 +12,15 @@ from slalom.data import Document
 from slalom.evaluate.document import shorten
 from slalom.explanation import Explanation
 from slalom_lab.experiments._shared import figures, real, reviews
-from slalom_lab.experiments._shared.outcome import Findings, Judgement, Row, RunSettings, conclude
+from slalom_lab.experiments._shared.outcome import (
+    Findings,
+    Judgement,
+    Row,
+    RunSettings,
+    all_of,
+    conclude,
+    decide,
+)
 
 TITLE = "SLALOM paper, Fig. 5"
 CLAIM = (
@@ -31,7 +39,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(6, 100), "full": Size(12, 128)}
+SIZES = {"quick": Size(6, 100), "full": Size(40, 128)}
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
@@ -62,18 +70,22 @@ def two_sided(explanation: Explanation) -> int:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Each part must hold for more than half of the reviews in which it can be seen."""
+    """Each part must hold for more than half of the reviews in which it can be seen, by two standard errors."""
     places = list(dict.fromkeys(row.where["review"] for row in rows))
-    both = sum(reviews.both_signs(rows, review=place) for place in places)
+    both = [reviews.both_signs(rows, review=place) for place in places]
     lower = [held for place in places if (held := reviews.lower(rows, review=place)) is not None]
     sentence = (
-        f"the most important quarter of the tokens speaks for and against the label in {both} of "
+        f"the most important quarter of the tokens speaks for and against the label in {sum(both)} of "
         f"{len(places)} reviews; function words are less important than the others in {sum(lower)} of "
         f"{len(lower)}"
     )
-    if not lower:
-        return None, sentence
-    return sum(lower) > len(lower) / 2 and both > len(places) / 2, sentence
+    return all_of([decide(_share(both), 0.5), decide(_share(lower), 0.5)]), sentence
+
+
+def _share(held: Sequence[bool]) -> Row:
+    """In how many of the reviews; the error counts one more that holds and one more that does not."""
+    share = (sum(held) + 1) / (len(held) + 2)
+    return Row({}, "share", share, float(np.sqrt(share * (1 - share) / (len(held) + 2))), len(held))
 
 
 def _figure(explanation: Explanation) -> Any:

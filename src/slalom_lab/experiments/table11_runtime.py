@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+import numpy as np
+
 from slalom.evaluate.document import shorten
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (
@@ -17,6 +19,7 @@ from slalom_lab.experiments._shared.outcome import (
     mean_row,
     select,
 )
+from slalom_lab.experiments._shared.verdicts import outperforms
 
 TITLE = "SLALOM paper, Table 11 (F.7)"
 CLAIM = (
@@ -32,6 +35,8 @@ PAPER = {
     3000: {"SHAP": (13.70, 0.29), "LIME": (4.69, 0.66), "SLALOM": (0.71, 0.01)},
     10000: {"SHAP": (45.54, 0.80), "LIME": (15.57, 2.20), "SLALOM": (2.40, 0.02)},
 }
+MARGIN = 0.1
+"""Of the logarithm of a ratio of seconds: a tenth more or less is nothing that one would notice."""
 PAPER_ONCE = {"IG": (0.05, 0.01), "Grad": (0.01, 0.01)}
 """A GPU's seconds for a 6-layer BERT: the ratios may be compared, the seconds not."""
 
@@ -71,16 +76,20 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Faster than LIME and SHAP at every number of samples."""
-    told, faster = [], True
+    """The log of LIME's and of SHAP's seconds over SLALOM's, pooled over the numbers of samples."""
+    told = []
+    logs: dict[str, list[float]] = {"LIME": [], "SHAP": []}
     for samples in distinct(rows, "samples"):
         shap, lime, own, exact = (select(rows, name, samples=samples)[0] for name in SAMPLED)
-        faster &= own < min(shap, lime)
+        logs["LIME"].append(float(np.log(lime / own)))
+        logs["SHAP"].append(float(np.log(shap / own)))
         told.append(
             f"{samples} samples: {lime / own:.1f} times faster than LIME, {shap / own:.1f} times than SHAP "
             f"(with the exact fit {lime / exact:.1f} and {shap / exact:.1f} times)"
         )
-    return faster, f"SLALOM's run time: {'; '.join(told)}"
+    pooled = [mean_row({}, f"log seconds of {name} over SLALOM's", found) for name, found in logs.items()]
+    verdict, also = outperforms(pooled, [row.measure for row in pooled], MARGIN)
+    return verdict, f"SLALOM's run time: {'; '.join(told)}; {also}"
 
 
 def _call(name: str, samples: int) -> dict[str, int | str]:
