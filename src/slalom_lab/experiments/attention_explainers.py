@@ -42,10 +42,11 @@ SENTENCE = "attention based explanations are popular but questionable"
 METHODS = ("G-avg", "G-l1", "G-l2", "G×I", "lime", "α-avg", "α-max")
 WITH_SIGN = ("G-avg", "G×I", "lime")
 VARIANTS = (("G-l1", "G-l2"), ("α-avg", "α-max"))
-"""Two readings of the same thing each. They are the measure: methods are different where the other pairs, on
-average over them and over reviews, agree less than the least alike of these do, by two standard errors and not
-within the margin. Two methods with a sign are compared with it, all others by the sizes of their scores, which
-is all that a method without a sign has. (Written after an earlier run with another criterion had been read.)"""
+"""Two readings of the same thing each. They are the measure: methods are different where the other pairs,
+on average over them and over reviews, agree less than the least alike of these do, by two standard errors and
+not within the margin. Two methods with a sign are compared with it, all others by the sizes of their scores,
+which is all that a method without a sign has. (Written after an earlier run with another criterion had been
+read.)"""
 MARGIN = 0.1
 """Of a rank correlation."""
 ALL, _LESS = "all other pairs", "less alike than two variants"
@@ -81,7 +82,7 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """The pairs must on average agree less than two variants of one reading do, on the scale that both have."""
+    """The pairs must on average agree less than two variants of one reading, on the scale that both have."""
     pairs = {(str(r.where["method"]), str(r.where["beside"])): r for r in rows if _measured(r)}
     others = {pair: row for pair, row in pairs.items() if pair not in VARIANTS}
     ordered = sorted(others, key=lambda pair: others[pair].ours or 0.0)
@@ -89,8 +90,8 @@ def judge(rows: Sequence[Row]) -> Judgement:
     least = min(pairs[pair].ours or 0.0 for pair in VARIANTS)
     verdict, told_by = outperforms([row for row in rows if row.measure == _LESS], [_LESS], MARGIN)
     sentence = (
-        f"over {max(row.n or 0 for row in pairs.values())} reviews, {told_by}; the variants' rank correlation "
-        f"is {least:.2f} at least, on the scale that both have, and {len(_below(others, least))} of "
+        f"over {max(row.n or 0 for row in pairs.values())} reviews, {told_by}; the variants' rank "
+        f"correlation is {least:.2f} at least, on the scale that both have, and {len(_below(others, least))} of "
         f"{len(others)} pairs of methods are below that; least alike are {first}, most alike {last}; below "
         f"0.5 are {len(_below(others, 0.5))}; the largest word of the sentence is "
         + ", ".join(f"{word} ({', '.join(by)})" for word, by in _top(rows).items())

@@ -70,7 +70,7 @@ def two_sided(explanation: Explanation) -> int:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Each part must hold for more than half of the reviews in which it can be seen, by two standard errors."""
+    """Each part must hold for more than half of the reviews where it can be seen, by two standard errors."""
     places = list(dict.fromkeys(row.where["review"] for row in rows))
     both = [reviews.both_signs(rows, review=place) for place in places]
     lower = [held for place in places if (held := reviews.lower(rows, review=place)) is not None]
