@@ -14,6 +14,8 @@ and exchanging a word of an anchor for one of larger margin m (towards the predi
 precision: the best anchor of k words is the k largest margins. Not the k largest attention weights.
 """
 
+# pyright: reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -100,7 +102,8 @@ def find_anchor(
         candidate.asked += batch
         queries += batch
 
-    bests, tried = [_Candidate(())], []
+    bests = [_Candidate(())]
+    tried: list[_Candidate] = []
     for _ in range((size if longest is None else min(longest, size)) + 1):
         # One test for each member of the beam and each length shares the allowed error.
         level = np.log((1 + (beam - 1) * size) / delta)
@@ -202,8 +205,8 @@ def precision(vote: Margins, words: Iterable[int]) -> float:
     half = len(free) // 2
     left, right = np.sort(_sums(free[:half])), _sums(free[half:])
     need = -(vote.base + vote.margins[held].sum()) - right
-    above = len(left) - np.searchsorted(left, need, side="right")
-    return float(above.sum() / (len(left) * len(right)))
+    below = np.asarray(np.searchsorted(left, need, side="right"), dtype=np.int64)
+    return float((len(left) - below).sum() / (len(left) * len(right)))
 
 
 def _sums(weights: FloatArray) -> FloatArray:

@@ -13,6 +13,8 @@ Jensen–Shannon divergence from α is convex, so over all weights that give the
 corner: a mixture of two tokens, one that says more and one that says less. Going through all pairs is exact.
 """
 
+# pyright: reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable

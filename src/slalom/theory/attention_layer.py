@@ -6,10 +6,12 @@ No bias, norm or feed-forward part. Two options go beyond the paper: a skip conn
 averages over all positions instead of reading [CLS] alone.
 """
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal, cast
 
 import torch
 from tokenizers import Tokenizer
@@ -62,7 +64,7 @@ class AttentionLayerConfig(PretrainedConfig):
         read_out: ReadOut = "cls",
         skip: bool = False,
         initializer_range: float = 0.1,
-        **kwargs: Any,
+        **kwargs: object,
     ):
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
@@ -84,7 +86,7 @@ class AttentionLayerConfig(PretrainedConfig):
             ("num_hidden_layers", 1),
         ):
             kwargs.setdefault(name, i)
-        super().__init__(**kwargs)
+        super().__init__(**kwargs)  # type: ignore[arg-type]
 
 
 class AttentionLayer(PreTrainedModel):
@@ -126,7 +128,7 @@ class AttentionLayer(PreTrainedModel):
         labels: Tensor | None = None,
         output_attentions: bool | None = None,
         return_dict: bool | None = None,
-    ) -> SequenceClassifierOutput | tuple[Any, ...]:
+    ) -> SequenceClassifierOutput | tuple[object, ...]:
         """`inputs_embeds` are embeddings without positions; attentions are (B, heads, T, T), [CLS] first."""
         if (input_ids is None) == (inputs_embeds is None):
             raise InputError("give either input_ids or inputs_embeds")
@@ -143,7 +145,7 @@ class AttentionLayer(PreTrainedModel):
             logits=logits,  # type: ignore[arg-type]
             attentions=(attention,) if output_attentions else None,  # type: ignore[arg-type]
         )
-        return output if return_dict in (None, True) else output.to_tuple()
+        return output if return_dict in (None, True) else cast("tuple[object, ...]", output.to_tuple())
 
     def _padded(self, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
         """Embeddings with the <UNK> filling, and which positions take part."""

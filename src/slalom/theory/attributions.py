@@ -7,6 +7,8 @@ smoothgrad            the gradient averaged over Gaussian noise on the words, ex
 explanations          these and the others, side by side
 """
 
+# pyright: reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -28,12 +28,15 @@ G is a SLALOM with weights w and values v, then G·(Cw) = C(wv) for counts C, so
 and the smallest singular value of (I − QQᵀ) diag(F) Q bounds max|F − G| from below (`least_distance`).
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
-from scipy.optimize import least_squares
+from scipy.optimize import OptimizeResult, least_squares
 from scipy.special import softmax
 
 from slalom.checks import at_least_one
@@ -160,12 +163,13 @@ def fit_heads(
     best, loss = np.zeros(2 * heads * n), np.inf
     for _ in range(starts):
         start = np.r_[rng.normal(size=heads * n), f.mean() + f.std() * rng.normal(size=heads * n)]
-        found = least_squares(
+        found: OptimizeResult = least_squares(
             _misfit, start, _slopes, args=(log_c, f, heads), method="trf", x_scale="jac",  # type: ignore[arg-type]
             ftol=1e-12, xtol=1e-12, gtol=1e-12, max_nfev=300,
         )  # fmt: skip
-        if found.cost < loss:
-            best, loss = found.x, found.cost
+        cost = cast("float", found["cost"])
+        if cost < loss:
+            best, loss = np.asarray(found["x"], dtype=float), cost
         if loss < 1e-22 * len(f):
             break
     s, v = best.reshape(2, heads, n)

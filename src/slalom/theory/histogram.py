@@ -15,6 +15,8 @@ the attention's other half, which was frozen while the solution was found: wheth
 other kind of attention is a matter of that block alone.
 """
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from copy import deepcopy
@@ -234,7 +236,7 @@ def curvature(solution: Solution, *, ridge: float = 1e-4) -> LossCurvature:
 def slope_and_hessian(loss: Tensor, weights: list[nn.Parameter]) -> tuple[FloatArray, FloatArray]:
     """(P,) and (P, P) of a loss over all weights, flattened in their order."""
     slope = torch.cat([g.flatten() for g in torch.autograd.grad(loss, weights, create_graph=True)])
-    rows = []
+    rows: list[Tensor] = []
     for one in torch.eye(len(slope), dtype=slope.dtype):
         row = torch.autograd.grad(slope, weights, one, retain_graph=True)
         rows.append(torch.cat([g.flatten() for g in row]))

@@ -12,6 +12,8 @@ the [CLS] read-out (ρ = 1 at [CLS]), the average over positions, and the skip c
 The second line is the read-out's own term, which the published code leaves out.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -22,6 +22,8 @@ coefficients are positive sums, so nothing cancels; the products without word j 
 by halves, in O(d² log d) for each node t.
 """
 
+# pyright: reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 from collections.abc import Iterator

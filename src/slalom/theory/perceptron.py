@@ -13,6 +13,8 @@ of the words is masked, as the quotient of mean numerators and mean denominators
 Its error is of the order 1/d, like that without the perceptron; `lime_sampled` measures it without bias.
 """
 
+# pyright: reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -118,7 +120,8 @@ def lime_mean_field(document: MaskedStates) -> FloatArray:
 
 def _field(document: MaskedStates, p: float) -> tuple[FloatArray, FloatArray]:
     """(d_e,) the state where a share p is masked, and (d_e, d) how it answers to each word."""
-    levels, slopes = [], []
+    levels: list[float] = []
+    slopes: list[FloatArray] = []
     for part in document.parts:
         mass = part.fixed_mass + (1 - p) * part.kept_mass.sum(axis=1) + p * part.gone_mass.sum(axis=1)
         total = part.fixed_sum + (1 - p) * part.kept_sum.sum(axis=1) + p * part.gone_sum.sum(axis=1)

@@ -3,10 +3,12 @@
 They are the best test of an explainer there is: it must give the planted values and importances back.
 """
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
@@ -42,7 +44,7 @@ class SlalomConfig(PretrainedConfig):
         hidden_size: int | None = None,
         num_attention_heads: int = 1,
         num_hidden_layers: int = 1,
-        **kwargs: Any,
+        **kwargs: object,
     ):
         self.vocab_size = vocab_size
         self.n_values = n_values
@@ -50,7 +52,7 @@ class SlalomConfig(PretrainedConfig):
         self.num_attention_heads = num_attention_heads
         self.num_hidden_layers = num_hidden_layers
         kwargs.setdefault("num_labels", max(n_values, 2))
-        super().__init__(**kwargs)
+        super().__init__(**kwargs)  # type: ignore[arg-type]
 
 
 class _Block(nn.Module):
@@ -117,11 +119,11 @@ class SlalomTransformer(PreTrainedModel):
         inputs_embeds: torch.Tensor | None = None,
         output_attentions: bool | None = None,
         return_dict: bool | None = None,
-    ) -> SequenceClassifierOutput | tuple[Any, ...]:
+    ) -> SequenceClassifierOutput | tuple[object, ...]:
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds")
         x = self.embedding(input_ids) if inputs_embeds is None else inputs_embeds
-        attentions = []
+        attentions: list[torch.Tensor] = []
         for block in (self, *self.deeper):
             x, attention = _Block.forward(block, x, attention_mask)  # type: ignore[arg-type]
             attentions.append(attention)
@@ -130,7 +132,7 @@ class SlalomTransformer(PreTrainedModel):
             logits=self.classifier(x[:, 0]),
             attentions=tuple(attentions) if output_attentions else None,  # type: ignore[arg-type]
         )
-        return output if return_dict in (None, True) else output.to_tuple()
+        return output if return_dict in (None, True) else cast("tuple[object, ...]", output.to_tuple())
 
     @property
     def heads(self) -> int:

@@ -18,12 +18,14 @@ weights. The largest m with
 bounds the number of input-output pairs, of the order d·h·log(d·h); sequences number |V|^C.
 """
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import e, log2, log10
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 import torch
@@ -34,7 +36,7 @@ from slalom.errors import InputError
 from slalom.tokens import FloatArray
 
 if TYPE_CHECKING:
-    from transformers import PretrainedConfig
+    from transformers import PretrainedConfig, PreTrainedTokenizerBase
 
 Kind = Literal["encoder", "decoder", "rotary", "alibi"]
 KINDS: tuple[Kind, ...] = ("encoder", "decoder", "rotary", "alibi")
@@ -55,8 +57,8 @@ def random_stack(
         torch.manual_seed(seed)
         config = _config(kind, layers, heads, width)
         config.vocab_size = vocabulary
-        model = AutoModelForSequenceClassification.from_config(config).double().eval()
-        for weight in model.parameters():
+        model = cast("nn.Module", AutoModelForSequenceClassification.from_config(config))
+        for weight in model.double().eval().parameters():
             # The customary initial weights are so small that a stack does next to nothing.
             torch.nn.init.normal_(weight, std=weight.shape[-1] ** -0.5 if weight.ndim > 1 else 1.0)
     return model
@@ -80,7 +82,7 @@ def _config(kind: Kind, layers: int, heads: int, width: int) -> PretrainedConfig
 
 @torch.no_grad()
 def repeats(
-    model: Any,
+    model: nn.Module,
     tokens: Sequence[int],
     lengths: Sequence[int],
     *,
@@ -102,10 +104,11 @@ def repeats(
     return result
 
 
-def frame(tokenizer: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def frame(tokenizer: PreTrainedTokenizerBase) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The special tokens that a tokenizer sets before and behind a text."""
     encoded = tokenizer("a", return_special_tokens_mask=True)
-    ids, special = encoded["input_ids"], encoded["special_tokens_mask"]
+    ids: list[int] = encoded["input_ids"]  # type: ignore[assignment]
+    special: list[int] = encoded["special_tokens_mask"]  # type: ignore[assignment]
     own = [i for i, mark in enumerate(special) if not mark]
     if not own:
         raise InputError("the tokenizer makes nothing but special tokens of 'a'; its frame cannot be seen")

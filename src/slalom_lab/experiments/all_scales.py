@@ -84,7 +84,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return verdict, f"R² on copies of all sizes, {'; '.join(models)}; {told}"
 
 
-def picture(rows: Sequence[Row], key: str = "model") -> Any:
+def picture(rows: Sequence[Row], key: str = "model") -> figures.Figure:
     """A panel for each model: R² of each surrogate over the class of sizes."""
     models = distinct(rows, key)
     drawn = figures.figure(3.4 * len(models), 3.2)

@@ -155,7 +155,7 @@ def _slope(form: FloatArray, truth: FloatArray) -> float:
     return float(form @ truth / (form @ form))
 
 
-def _figure(errors: dict[str, list[float]]) -> Any:
+def _figure(errors: dict[str, list[float]]) -> figures.Figure:
     picture = figures.figure(7.0, 3.6)
     ax = picture.subplots()
     ax.boxplot(list(errors.values()), orientation="horizontal", medianprops={"color": "black"})

@@ -91,10 +91,10 @@ def judge(rows: Sequence[Row]) -> Judgement:
     verdict, told_by = outperforms([row for row in rows if row.measure == _LESS], [_LESS], MARGIN)
     sentence = (
         f"over {max(row.n or 0 for row in pairs.values())} reviews, {told_by}; the variants' rank "
-        f"correlation is {least:.2f} at least, on the scale that both have, and {len(_below(others, least))} of "
-        f"{len(others)} pairs of methods are below that; least alike are {first}, most alike {last}; below "
-        f"0.5 are {len(_below(others, 0.5))}; the largest word of the sentence is "
-        + ", ".join(f"{word} ({', '.join(by)})" for word, by in _top(rows).items())
+        f"correlation is {least:.2f} at least, on the scale that both have, and "
+        f"{len(_below(others, least))} of {len(others)} pairs of methods are below that; least alike are "
+        f"{first}, most alike {last}; below 0.5 are {len(_below(others, 0.5))}; the largest word "
+        "of the sentence is " + ", ".join(f"{word} ({', '.join(by)})" for word, by in _top(rows).items())
     )
     return verdict, sentence
 
@@ -170,7 +170,7 @@ def _less(alike: Mapping[tuple[str, str], float]) -> float:
     return min(alike[pair] for pair in VARIANTS) - float(np.mean(others))
 
 
-def _figure(shown: Mapping[str, FloatArray], words: Sequence[str]) -> Any:
+def _figure(shown: Mapping[str, FloatArray], words: Sequence[str]) -> figures.Figure:
     picture = figures.figure(8.0, 3.2)
     ax = picture.subplots()
     table = np.array([scores / np.abs(scores).max() for scores in shown.values()])

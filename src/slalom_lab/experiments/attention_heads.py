@@ -173,7 +173,7 @@ def _ranks(a: FloatArray, b: FloatArray) -> float:
     return float(found.statistic)
 
 
-def _figure(layer: attention_models.OneLayer, ids: IntArray) -> Any:
+def _figure(layer: attention_models.OneLayer, ids: IntArray) -> figures.Figure:
     """Every head's attention of every token on every token; the read-out is the first line."""
     import torch
 

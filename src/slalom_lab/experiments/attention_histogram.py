@@ -104,7 +104,7 @@ def _rows(kind: str, solutions: Sequence[Solution]) -> list[Row]:
     return [mean_row({"minimum": kind}, measure, values) for measure, values in numbers.items()]
 
 
-def _figure(solutions: dict[Kind, Solution]) -> Any:
+def _figure(solutions: dict[Kind, Solution]) -> figures.Figure:
     from slalom.theory.histogram import pattern
 
     letters = list(dict.fromkeys(WORD))

@@ -173,7 +173,9 @@ def _exact_rows(document: Masked) -> list[Row]:
     return rows
 
 
-def _figure(layer: OneLayer, ids: Sequence[int], runs: FloatArray, forms: dict[str, FloatArray]) -> Any:
+def _figure(
+    layer: OneLayer, ids: Sequence[int], runs: FloatArray, forms: dict[str, FloatArray]
+) -> figures.Figure:
     picture = figures.figure(14.0, 5.0)
     ax = picture.subplots()
     words = layer.tokens(np.array(ids))

@@ -106,7 +106,7 @@ def _rows(place: int, explanation: Explanation, marks: Any) -> list[Row]:
     ]
 
 
-def _figure(explanation: Explanation, marks: Any) -> Any:
+def _figure(explanation: Explanation, marks: Any) -> figures.Figure:
     from slalom.view import plot
 
     positions, human = marks

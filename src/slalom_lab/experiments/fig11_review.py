@@ -83,7 +83,7 @@ def _told(rows: Sequence[Row], model: str) -> str:
     return f"over all {row.n} reviews less by {row.ours:.2f}{error}"
 
 
-def _figure(explained: dict[str, Explanation]) -> Any:
+def _figure(explained: dict[str, Explanation]) -> figures.Figure:
     from slalom.view import plot
 
     picture = figures.figure(5.5 * len(explained), 5.5)

@@ -88,7 +88,7 @@ def _rise(rows: Sequence[Row], name: str) -> float:
     return curve[-1] - curve[0]
 
 
-def _figure(rows: Sequence[Row]) -> Any:
+def _figure(rows: Sequence[Row]) -> figures.Figure:
     picture = figures.figure()
     ax = picture.subplots()
     repeats = [int(measure.split()[0]) for measure in dict.fromkeys(row.measure for row in rows)]

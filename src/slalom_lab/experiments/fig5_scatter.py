@@ -88,7 +88,7 @@ def _share(held: Sequence[bool]) -> Row:
     return Row({}, "share", share, float(np.sqrt(share * (1 - share) / (len(held) + 2))), len(held))
 
 
-def _figure(explanation: Explanation) -> Any:
+def _figure(explanation: Explanation) -> figures.Figure:
     picture = figures.figure(7.0, 5.0)
     ax = picture.subplots()
     values, importances = explanation.values, explanation.importances

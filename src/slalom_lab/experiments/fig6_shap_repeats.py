@@ -95,7 +95,7 @@ def _values(explainer: Explainer, size: Size, seed: int) -> list[float]:
     return found
 
 
-def _figure(rows: Sequence[Row]) -> Any:
+def _figure(rows: Sequence[Row]) -> figures.Figure:
     picture = figures.figure()
     ax = picture.subplots()
     repeats = [int(measure.split()[0]) for measure in dict.fromkeys(row.measure for row in rows)]

@@ -60,7 +60,7 @@ class Size:
 
 
 SIZES = {
-    "quick": Size((10, 20, 40), (5, 10, 30), 40_000, 5000, 1, 64, 1, 1),
+    "quick": Size((10,), (5, 10, 30), 20_000, 2000, 1, 64, 1, 15),
     "full": Size((10, 20, 40), (5, 10, 20, 30), 40_000, 5000, 2, 64, 1, 15),
 }
 
@@ -186,7 +186,7 @@ def _ana(explainer: Any, words: int) -> Slalom:
     return ana.solve(plan, singles, pairs, strict=False).surrogate
 
 
-def _figure(rows: Sequence[Row], size: Size) -> Any:
+def _figure(rows: Sequence[Row], size: Size) -> figures.Figure:
     picture = figures.figure(8.0, 6.0)
     axes = picture.subplots(2, 2)
     middle_words = size.words[len(size.words) // 2]

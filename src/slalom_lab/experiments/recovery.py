@@ -271,7 +271,7 @@ def _rows(place: _Place, runs: list[dict[str, float]], most: int) -> list[Row]:
     )
 
 
-def _figure(truth: Slalom, recovered: Slalom, size: Size) -> Any:
+def _figure(truth: Slalom, recovered: Slalom, size: Size) -> figures.Figure:
     """Fig. 4 c and d: log-odds of fresh sequences, importances and values, true and recovered."""
     rng = np.random.default_rng(0)
     fresh = count_matrix(slalom_sequences(500, size.words, size.longest, rng), size.words)

@@ -126,7 +126,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return all_of([par, more]), sentence
 
 
-def _figure(rows: Sequence[Row], size: Size) -> Any:
+def _figure(rows: Sequence[Row], size: Size) -> figures.Figure:
     picture = figures.figure()
     ax = picture.subplots()
     [shap] = select(rows, _AOPC, method="SHAP")

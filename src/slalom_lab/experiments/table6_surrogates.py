@@ -200,7 +200,7 @@ def _rows(place: tuple[str, int], runs: list[dict[str, float]]) -> list[Row]:
     ]
 
 
-def _figure(rows: Sequence[Row]) -> Any:
+def _figure(rows: Sequence[Row]) -> figures.Figure:
     picture = figures.figure(7.0, 4.0)
     ax = picture.subplots()
     places = list(dict.fromkeys((row.where["architecture"], row.where["layers"]) for row in rows))
