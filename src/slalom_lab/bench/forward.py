@@ -11,6 +11,7 @@ import torch
 from slalom.models.text.template import Sequences
 from slalom.models.torch.batches import groups
 from slalom.models.torch.forward import Forward
+from slalom.tokens import IntArray
 
 BATCH_TOKENS = (512, 1024, 2048, 4096, 8192)
 """Sizes of batches, in tokens, of which the best is taken."""
@@ -90,11 +91,11 @@ def operations(forward: Forward, sequences: Sequences) -> float:
     return float(sum(2 * rows * inner * outer for batch in found for rows, inner, outer in batch))
 
 
-def shapes(forward: Forward, ids: Any, types: Any) -> list[Shape]:
+def shapes(forward: Forward, ids: IntArray, types: IntArray) -> list[Shape]:
     """The matrix products that the module's linear layers compute for one batch, seen as it runs."""
     found: list[Shape] = []
 
-    def note(part: Any, given: Any, result: Any) -> None:  # noqa: ARG001
+    def note(part: torch.nn.Module, given: tuple[torch.Tensor, ...], result: torch.Tensor) -> None:  # noqa: ARG001
         inner = int(given[0].shape[-1])
         found.append((given[0].numel() // inner, inner, int(result.shape[-1])))
 
@@ -110,7 +111,7 @@ def shapes(forward: Forward, ids: Any, types: Any) -> list[Shape]:
     return found
 
 
-def _is_linear(part: Any) -> bool:
+def _is_linear(part: torch.nn.Module) -> bool:
     return isinstance(part, torch.nn.Linear) or type(part).__name__ == "Conv1D"  # GPT-2's linear layers
 
 

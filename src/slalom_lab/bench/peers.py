@@ -70,7 +70,7 @@ def reference_published(question: Question, samples: int) -> FloatArray:
     return _reference(question, samples, sgd_epochs=20, sgd_lr=1e-2, seq_len=3)
 
 
-def _reference(question: Question, samples: int, **options: Any) -> FloatArray:
+def _reference(question: Question, samples: int, **options: float) -> FloatArray:
     from slalom_explanations.slalom_explainer import (  # pyright: ignore[reportMissingImports]
         SLALOMLocalExplanantions,
     )
@@ -211,14 +211,14 @@ def _of_texts(question: Question, texts: list[str]) -> FloatArray:
     return _logits(question, encoded)
 
 
-def _of_subsets(question: Question, keep: Any) -> FloatArray:
+def _of_subsets(question: Question, keep: FloatArray) -> FloatArray:
     """(N,) scores of the text with the tokens of each row only."""
     sequences = assemble(question.tokens, from_keep(np.asarray(keep) > 0.5))
     rows = np.split(sequences.ids, sequences.offsets[1:-1])
     return question.target.score(_logits(question, [row.tolist() for row in rows]))
 
 
-def _of_masked(question: Question, keep: Any) -> FloatArray:
+def _of_masked(question: Question, keep: FloatArray) -> FloatArray:
     """(N,) scores of the text with the tokens that are not in a row replaced by the mask token."""
     tokens, owner = question.tokens, owners(question.tokens)
     ids = assemble(tokens, whole(len(tokens))).ids

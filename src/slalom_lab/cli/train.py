@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -150,7 +150,7 @@ def train(
         _print(where, out)
 
 
-def _given(**options: Any) -> dict[str, Any]:
+def _given(**options: str | int | None) -> dict[str, str | int]:
     return {name: value for name, value in options.items() if value is not None}
 
 

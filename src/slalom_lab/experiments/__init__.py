@@ -13,6 +13,7 @@ An experiment is a module here that makes a CLAIM; nothing else registers it. It
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from slalom.registry import Registry
@@ -48,7 +49,7 @@ def describe(name: str) -> Experiment:
     return Experiment(name, said["TITLE"], said["CLAIM"], tuple(needs["data"]), tuple(needs["packages"]))
 
 
-def load(name: str) -> Any:
+def load(name: str) -> ModuleType:
     """The module of an experiment."""
     return REGISTRY.module(name)
 

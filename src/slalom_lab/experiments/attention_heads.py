@@ -91,7 +91,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return all_of([apart, None if tells is None else not tells]), sentence
 
 
-def _top(rows: Sequence[Row], head: Any) -> str:
+def _top(rows: Sequence[Row], head: str) -> str:
     own = [row for row in rows if row.where["head"] == head and row.where["of"] == "sentence"]
     return max(own, key=lambda row: row.ours or 0.0).measure
 

@@ -7,12 +7,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom.data import Document
 from slalom.evaluate.document import shorten
 from slalom.evaluate.protocol import NotApplicable
 from slalom.evaluate.protocols.human_attention import marked, plausibility
 from slalom.explanation import Explanation
+from slalom.tokens import IntArray
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (
     Findings,
@@ -32,6 +34,9 @@ NEEDS = {"data": ("yelp_hat", "yelp"), "packages": ("matplotlib", "sklearn")}
 
 _AUROC, _SHARE = "AU-ROC of importances", "share of marked tokens among the most important quarter"
 ALL = "all reviews"
+
+Marks = tuple[IntArray, NDArray[np.bool_]]
+"""Positions of tokens, and which of them people marked."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def _explained(
             yield explanation, marks
 
 
-def _marks(explanation: Explanation, text: Document) -> Any:
+def _marks(explanation: Explanation, text: Document) -> Marks | None:
     try:
         return marked(explanation, text)[0].get("consensus")
     except NotApplicable:
@@ -95,7 +100,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return decide(own[_AUROC], 0.5), sentence
 
 
-def _rows(place: int, explanation: Explanation, marks: Any) -> list[Row]:
+def _rows(place: int, explanation: Explanation, marks: Marks) -> list[Row]:
     positions, human = marks
     importances = explanation.importances[positions]
     strong = importances >= np.quantile(importances, 0.75)
@@ -106,7 +111,7 @@ def _rows(place: int, explanation: Explanation, marks: Any) -> list[Row]:
     ]
 
 
-def _figure(explanation: Explanation, marks: Any) -> figures.Figure:
+def _figure(explanation: Explanation, marks: Marks) -> figures.Figure:
     from slalom.view import plot
 
     positions, human = marks

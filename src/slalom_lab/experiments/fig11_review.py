@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
 
 from slalom.explanation import Explanation
 from slalom_lab.experiments._shared import figures, real, reviews

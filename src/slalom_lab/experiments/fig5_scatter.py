@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from slalom.data import Document
 from slalom.evaluate.document import shorten
 from slalom.explanation import Explanation
+from slalom.tokens import IntArray
 from slalom_lab.experiments._shared import figures, real, reviews
 from slalom_lab.experiments._shared.outcome import (
     Findings,
@@ -112,7 +112,7 @@ def _figure(explanation: Explanation) -> figures.Figure:
     return picture
 
 
-def _first_copies(explanation: Explanation, places: Any) -> list[int]:
+def _first_copies(explanation: Explanation, places: IntArray) -> list[int]:
     """The most important of some places, one of each token with a letter."""
     found: dict[str, int] = {}
     for i in sorted(places, key=lambda i: -explanation.importances[i]):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
+from slalom.api import Explainer
 from slalom.surrogate import Slalom
 from slalom_lab.experiments._shared import figures, synthetic
 from slalom_lab.experiments._shared.outcome import (
@@ -177,7 +177,7 @@ def _errors(
     return result
 
 
-def _ana(explainer: Any, words: int) -> Slalom:
+def _ana(explainer: Explainer, words: int) -> Slalom:
     from slalom.fit import ana
 
     singles = synthetic.ask(explainer, list(ana.single_queries(words)), synthetic.names(words))

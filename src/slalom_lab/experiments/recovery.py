@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from slalom.api import Explainer
 from slalom.surrogate import Slalom
 from slalom_lab.experiments._shared import figures
 from slalom_lab.experiments._shared.outcome import (
@@ -198,8 +199,9 @@ def _material(size: Size, truth: Slalom, seed: int) -> tuple[list[Any], Any]:
     return sequences, labelled(sequences, log_odds, names(size.words), rng)
 
 
-def _models(settings: RunSettings, size: Size, truth: Slalom, seed: int) -> Iterator[tuple[str, int, Any]]:
-    from slalom.api import Explainer
+def _models(
+    settings: RunSettings, size: Size, truth: Slalom, seed: int
+) -> Iterator[tuple[str, int, Explainer]]:
     from slalom.theory.planted import plant
     from slalom_lab.training import Network
 
@@ -218,7 +220,7 @@ def _models(settings: RunSettings, size: Size, truth: Slalom, seed: int) -> Iter
 
 
 def _recovered(
-    explainer: Any, truth: Slalom, size: Size, count: int, seed: int
+    explainer: Explainer, truth: Slalom, size: Size, count: int, seed: int
 ) -> tuple[dict[str, float], Slalom]:
     """The errors of what every solver recovers from the same queries; and what the exact one does."""
     rng = np.random.default_rng((seed, 2))

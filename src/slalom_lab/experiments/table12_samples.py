@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (

@@ -6,13 +6,16 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slalom.data import Document, locate
 from slalom.errors import InputError
 from slalom.files import cache_folder, to_json
 from slalom_lab.training.run import Progress, train
 from slalom_lab.training.settings import Network, TrainSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _RECIPE = {"mamba": 2}
 """Raised when the same settings begin to give another model; 1 where nothing is said."""
@@ -25,7 +28,7 @@ def cached(
     documents: Sequence[Document] | None = None,
     test: Sequence[Document] | None = None,
     labels: Sequence[str] | None = None,
-    tokenizer: Any = None,
+    tokenizer: PreTrainedTokenizerFast | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Path:
@@ -64,7 +67,7 @@ def fingerprint(
     documents: Sequence[Document] | None = None,
     test: Sequence[Document] | None = None,
     labels: Sequence[str] | None = None,
-    tokenizer: Any = None,
+    tokenizer: PreTrainedTokenizerFast | None = None,
     data_dir: str | os.PathLike[str] | None = None,
 ) -> str:
     """A name for everything that decides the weights."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
 from slalom.errors import InputError, ModelError
 from slalom.models.torch.load import load_config, load_tokenizer, pretrained, reason, resolve
 from slalom_lab.training.settings import ONE_LAYER, Network
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 _DROPOUT = (
     "hidden_dropout_prob",
@@ -24,7 +27,13 @@ _ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout", "attn
 _POSITIONS = ("position_embeddings", "wpe", "embed_positions")
 
 
-def build(network: Network, tokenizer: Any, length: int, labels: Sequence[str], dropout: float) -> Any:
+def build(
+    network: Network,
+    tokenizer: PreTrainedTokenizerFast,
+    length: int,
+    labels: Sequence[str],
+    dropout: float,
+) -> PreTrainedModel:
     """A classifier with random weights."""
     import transformers
 
@@ -55,7 +64,9 @@ def build(network: Network, tokenizer: Any, length: int, labels: Sequence[str], 
     return getattr(transformers, f"{kind}ForSequenceClassification")(config)
 
 
-def _one_layer(network: Network, tokenizer: Any, length: int, labels: Sequence[str]) -> Any:
+def _one_layer(
+    network: Network, tokenizer: PreTrainedTokenizerFast, length: int, labels: Sequence[str]
+) -> PreTrainedModel:
     from slalom.theory.attention_layer import AttentionLayer, AttentionLayerConfig
 
     if len(labels) != 2:
@@ -101,7 +112,9 @@ def _shape(network: Network, length: int) -> dict[str, Any]:
     return shape
 
 
-def open_pretrained(source: str, labels: Sequence[str], dropout: float) -> tuple[Any, Any]:
+def open_pretrained(
+    source: str, labels: Sequence[str], dropout: float
+) -> tuple[PreTrainedModel, PreTrainedTokenizerFast]:
     """A model to fine-tune, with a head for these labels (a new one if none fits), and its tokenizer."""
     from transformers import AutoModelForSequenceClassification
 
@@ -153,7 +166,7 @@ def _names(labels: Sequence[str]) -> dict[str, Any]:
     return {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
 
 
-def _set_dropout(config: Any, dropout: float) -> None:
+def _set_dropout(config: PretrainedConfig, dropout: float) -> None:
     for name in _DROPOUT:
         if isinstance(getattr(config, name, None), float | int):
             setattr(config, name, dropout)

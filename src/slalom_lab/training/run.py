@@ -10,7 +10,7 @@ import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,16 @@ from slalom_lab.training.settings import Network, TrainSettings
 from slalom_lab.training.texts import MaskingCollator, Material, encode, from_documents, from_source
 
 if TYPE_CHECKING:
-    from transformers import Trainer
+    from transformers import (
+        EvalPrediction,
+        PreTrainedModel,
+        PreTrainedTokenizerFast,
+        Trainer,
+        TrainerCallback,
+        TrainerControl,
+        TrainerState,
+        TrainingArguments,
+    )
 
 Progress = Callable[[int, int], None]
 
@@ -38,7 +47,7 @@ def train(
     documents: Sequence[Document] | None = None,
     test: Sequence[Document] | None = None,
     labels: Sequence[str] | None = None,
-    tokenizer: Any = None,
+    tokenizer: PreTrainedTokenizerFast | None = None,
     data_dir: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Path:
@@ -97,7 +106,9 @@ def _material(
     return from_source(settings, None if data_dir is None else os.fspath(data_dir))
 
 
-def _prepare(settings: TrainSettings, material: Material, tokenizer: Any) -> tuple[Any, Any, int]:
+def _prepare(
+    settings: TrainSettings, material: Material, tokenizer: PreTrainedTokenizerFast | None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerFast, int]:
     """The untrained model, its tokenizer and the tokens it reads."""
     from slalom.models.torch.forward import position_limit
     from slalom_lab.training import networks
@@ -135,8 +146,8 @@ class _Outcome:
 def _fit(
     settings: TrainSettings,
     material: Material,
-    model: Any,
-    tokenizer: Any,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
     length: int,
     progress: Progress | None,
 ) -> _Outcome:
@@ -164,9 +175,9 @@ def _fit(
 
 
 def descend(
-    model: Any,
-    rows: Any,
-    collator: Any,
+    model: PreTrainedModel,
+    rows: list[dict[str, object]],
+    collator: Callable[[list[dict[str, object]]], Mapping[str, object]],
     *,
     epochs: float,
     batch: int,
@@ -213,17 +224,23 @@ def descend(
     return trainer, done.training_loss
 
 
-def _accuracy(prediction: Any) -> dict[str, float]:
+def _accuracy(prediction: EvalPrediction) -> dict[str, float]:
     scores = prediction.predictions
     scores = scores[0] if isinstance(scores, tuple) else scores
     return {"accuracy": float(np.mean(np.argmax(scores, axis=-1) == prediction.label_ids))}
 
 
-def _reporter(progress: Progress) -> Any:
+def _reporter(progress: Progress) -> TrainerCallback:
     from transformers import TrainerCallback
 
     class Reporter(TrainerCallback):
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        def on_step_end(
+            self,
+            args: TrainingArguments,  # noqa: ARG002
+            state: TrainerState,
+            control: TrainerControl,  # noqa: ARG002
+            **_: object,
+        ) -> None:
             progress(state.global_step, state.max_steps)
 
     return Reporter()
@@ -271,7 +288,9 @@ def _free(where: Path) -> Path:
     return where
 
 
-def _write(where: Path, model: Any, tokenizer: Any, report: dict[str, Any]) -> Path:
+def _write(
+    where: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, report: dict[str, Any]
+) -> Path:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         backend.no_padding()

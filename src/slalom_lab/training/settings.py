@@ -128,6 +128,6 @@ class TrainSettings:
         return settings
 
 
-def _number(name: str, value: Any) -> None:
+def _number(name: str, value: object) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise InputError(f"{name} must be a positive number; got {value!r}")

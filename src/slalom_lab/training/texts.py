@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slalom.data import Dataset, Document, draw, read, splits
 from slalom.errors import InputError
 from slalom_lab.training.settings import TrainSettings
+
+if TYPE_CHECKING:
+    from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 _TEST_SPLITS = ("test", "validation", "valid", "val", "dev")
 _HELD_OUT = 0.1
@@ -109,7 +112,9 @@ def _check(name: str, train: Sequence[Document], test: Sequence[Document], label
         raise InputError(f"{name}: the label {beyond.pop()} has no name; the names are {', '.join(labels)}")
 
 
-def encode(documents: Sequence[Document], tokenizer: Any, length: int) -> list[dict[str, Any]]:
+def encode(
+    documents: Sequence[Document], tokenizer: PreTrainedTokenizerFast, length: int
+) -> list[dict[str, object]]:
     """What the trainer takes: tokens and label of every document."""
     texts: list[Any] = [document.text for document in documents]
     pairs = [text if isinstance(text, tuple) else (text,) for text in texts]
@@ -128,7 +133,7 @@ class MaskingCollator:
     share: the same in all texts; by default half of the texts have a share between none and all, uniform.
     """
 
-    def __init__(self, tokenizer: Any, share: float | None = None):
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, share: float | None = None):
         from transformers import DataCollatorWithPadding
 
         if tokenizer.mask_token_id is None:
@@ -138,7 +143,7 @@ class MaskingCollator:
         self._mask = int(tokenizer.mask_token_id)
         self._special = sorted(set(tokenizer.all_special_ids))
 
-    def __call__(self, rows: list[dict[str, Any]]) -> Any:
+    def __call__(self, rows: list[dict[str, object]]) -> BatchEncoding:
         import torch
 
         batch = self._pad(rows)

@@ -68,7 +68,7 @@ def _bert(texts: Iterator[str], size: int, length: int, types: bool) -> PreTrain
     )
 
 
-def _wordpiece(vocabulary: dict[str, int]) -> Any:
+def _wordpiece(vocabulary: dict[str, int]) -> Tokenizer:
     tokenizer: Any = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # pyright: ignore
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -144,7 +144,7 @@ def _decoder(texts: Iterator[str], size: int, length: int, closed: bool) -> PreT
     )
 
 
-def _byte_level(texts: Iterator[str], size: int, special: tuple[str, ...]) -> Any:
+def _byte_level(texts: Iterator[str], size: int, special: tuple[str, ...]) -> Tokenizer:
     tokenizer: Any = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

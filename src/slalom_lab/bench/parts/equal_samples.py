@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from slalom.errors import SlalomError
-from slalom_lab.bench.peers import PEERS
+from slalom_lab.bench.peers import PEERS, Question
 from slalom_lab.bench.profile import of_functions
 from slalom_lab.bench.ratios import best_of, goal, paired, spread
 from slalom_lab.bench.settings import FP32
@@ -41,7 +41,7 @@ def measure(bench: Bench) -> dict[str, Any]:
 
 
 def _calls(
-    bench: Bench, text: str, question: Any, place: tuple[int, int], failed: dict[str, str]
+    bench: Bench, text: str, question: Question, place: tuple[int, int], failed: dict[str, str]
 ) -> dict[str, Callable[[], object]]:
     """What takes its turn in this round; rounds alternate their direction."""
     calls: dict[str, Callable[[], object]] = {

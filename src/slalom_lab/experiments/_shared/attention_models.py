@@ -21,6 +21,8 @@ from slalom_lab.experiments._shared.outcome import NotRun, RunSettings
 from slalom_lab.experiments._shared.real import corpus, documents
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
     from slalom.theory.attention_layer import AttentionLayer
 
 DATA = "imdb"
@@ -51,7 +53,7 @@ class OneLayer:
     """A trained classifier."""
 
     model: AttentionLayer
-    tokenizer: Any
+    tokenizer: PreTrainedTokenizerFast
     weights: LayerWeights
     accuracy: float
     """On reviews of the test split."""
@@ -160,7 +162,7 @@ def relative(estimate: FloatArray, truth: FloatArray) -> float:
     return float(np.linalg.norm(estimate - truth) / np.linalg.norm(truth))
 
 
-def told(recipe: Recipe, layer: OneLayer | None = None, **more: Any) -> dict[str, Any]:
+def told(recipe: Recipe, layer: OneLayer | None = None, **more: object) -> dict[str, Any]:
     """The settings of an outcome."""
     trained = {} if layer is None else {"test accuracy": round(layer.accuracy, 3)}
     return {**asdict(recipe), **trained, **more}

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slalom.errors import MissingExtraError
 from slalom_lab.experiments._shared.outcome import Row, RunSettings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 NAME = "figure.png"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#444444", "#999999")
 
 
-def figure(width: float = 6.4, height: float = 4.0) -> Any:
+def figure(width: float = 6.4, height: float = 4.0) -> Figure:
     """An empty figure that belongs to no window."""
     try:
         from matplotlib.figure import Figure
@@ -21,7 +25,7 @@ def figure(width: float = 6.4, height: float = 4.0) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(picture: Any, settings: RunSettings) -> str | None:
+def save(picture: Figure, settings: RunSettings) -> str | None:
     """Write a figure into the experiment's folder, if there is one; the file's name."""
     if settings.out is None:
         return None
@@ -32,7 +36,7 @@ def save(picture: Any, settings: RunSettings) -> str | None:
 
 
 def lines(
-    ax: Any, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, dashed: Sequence[str] = ()
+    ax: Axes, curves: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, dashed: Sequence[str] = ()
 ) -> None:
     """Curves by name; those named in `dashed` are references."""
     for place, (name, (x, y)) in enumerate(curves.items()):
@@ -42,7 +46,7 @@ def lines(
     ax.legend(frameon=False, fontsize=8)
 
 
-def columns(rows: Sequence[Row], title: str) -> Any:
+def columns(rows: Sequence[Row], title: str) -> Figure:
     """Bars of every measure with standard errors, a group for each model; the paper's numbers as crosses."""
     measures = list(dict.fromkeys(row.measure for row in rows))
     models = list(dict.fromkeys(str(row.where["model"]) for row in rows))

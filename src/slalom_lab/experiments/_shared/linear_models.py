@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from slalom.api import Explainer
+from slalom.data import Document
 from slalom.tokens import FloatArray
 from slalom_lab.experiments._shared.outcome import NotRun, RunSettings
 from slalom_lab.experiments._shared.synthetic import (
@@ -21,6 +23,9 @@ from slalom_lab.experiments._shared.synthetic import (
     trained,
 )
 
+if TYPE_CHECKING:
+    from sklearn.neural_network import MLPClassifier
+
 MLP = "fully connected"
 HIDDEN = 400
 """Two layers with 400 hidden units, ReLU (App. A)."""
@@ -28,7 +33,7 @@ HIDDEN = 400
 BATCH = 64
 
 
-def training_set(texts: int, seed: int) -> tuple[Sequences, list[Any]]:
+def training_set(texts: int, seed: int) -> tuple[Sequences, list[Document]]:
     """Sequences of the linear data set, and as documents with drawn labels."""
     rng = np.random.default_rng((seed, 3))
     sequences = linear_sequences(texts, rng)
@@ -77,7 +82,7 @@ def fully_connected(texts: int, epochs: int, seed: int) -> Callable[[list[str]],
     counts = count_matrix(sequences, len(WORDS)).toarray()
     options: Any = {"batch_size": BATCH, "max_iter": epochs, "n_iter_no_change": epochs + 1}
     network = MLPClassifier((HIDDEN,), alpha=0.0, random_state=seed, **options)
-    fit_quietly(network, counts, [document.label for document in documents])
+    fit_quietly(network, counts, [int(document.label or 0) for document in documents])
     ids = {word: i for i, word in enumerate(WORDS)}
 
     def log_odds(asked: list[str]) -> FloatArray:
@@ -91,7 +96,7 @@ def fully_connected(texts: int, epochs: int, seed: int) -> Callable[[list[str]],
     return log_odds
 
 
-def fit_quietly(network: Any, features: Any, labels: list[Any]) -> None:
+def fit_quietly(network: MLPClassifier, features: FloatArray | sparse.csr_matrix, labels: list[int]) -> None:
     """Fit a network of scikit-learn for the epochs it was given, which it need not be told about."""
     import warnings
 

@@ -16,13 +16,19 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slalom.api import Explainer
 from slalom.data import Dataset, Document, read, splits
 from slalom.evaluate.results import Results
 from slalom.files import from_json, read_text, to_json
 from slalom_lab.experiments._shared.outcome import Row, RunSettings, decide, mean_row
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from slalom_lab.training import Network
+    from slalom_lab.training.settings import Architecture
 
 BUNDLED = "bundled 2-layer BERT"
 KINDS = {"distilbert": "DistilBERT", "bert": "BERT", "gpt2": "GPT-2"}
@@ -104,7 +110,7 @@ def small(settings: RunSettings, data: str) -> Classifier:
     return _from_nothing(settings, data, "bert")
 
 
-def _from_nothing(settings: RunSettings, data: str, kind: Any) -> Classifier:
+def _from_nothing(settings: RunSettings, data: str, kind: Architecture) -> Classifier:
     from slalom_lab.training import Network
 
     settings.say(f"{kind} on {data}")
@@ -114,14 +120,16 @@ def _from_nothing(settings: RunSettings, data: str, kind: Any) -> Classifier:
     return Classifier(title, KINDS[kind], explainer, accuracy=right)
 
 
-def trained_on(settings: RunSettings, data: str, model: Any, **recipe: Any) -> tuple[Explainer, float]:
+def trained_on(
+    settings: RunSettings, data: str, model: Network | str, **recipe: object
+) -> tuple[Explainer, float]:
     """A classifier trained on a data set, or read from the cache, and its accuracy.
 
     `recipe` are settings of the training.
     """
     from slalom_lab.training import TrainSettings, cached
 
-    training = TrainSettings(data=data, model=model, seed=settings.seed, **{**RECIPE, **recipe})
+    training = TrainSettings(data=data, model=model, seed=settings.seed, **{**RECIPE, **recipe})  # type: ignore[arg-type]
     where = cached(training, settings.cache, data_dir=settings.data_dir)
     report = from_json(read_text(where / "training.json"), str(where / "training.json"))
     return Explainer(str(where)), float(report["accuracy"])
@@ -198,7 +206,7 @@ def _with_budget(spec: str, budget: int) -> str:
     return spec if "budget=" in spec else f"{spec}:budget={budget}"
 
 
-def told(settings: RunSettings, size: Any) -> dict[str, Any]:
+def told(settings: RunSettings, size: DataclassInstance) -> dict[str, Any]:
     """The size of an experiment on `classifiers`, as its report shows it."""
     part = {} if settings.mode == "quick" else {"part for the pretrained encoder": PART}
     return {**asdict(size), **part}

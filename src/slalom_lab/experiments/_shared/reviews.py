@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slalom.explanation import Explanation
 from slalom_lab.experiments._shared.outcome import Row, mean_row, select
@@ -19,13 +19,13 @@ CONTENT, FUNCTION = "importance of other words", "importance of function words"
 GAP = "other words over function words, all reviews"
 
 
-def function_words(explanation: Explanation) -> Any:
+def function_words(explanation: Explanation) -> NDArray[np.bool_]:
     """Which tokens are function words."""
     known = set(FUNCTION_WORDS.split())
     return np.array([token.strip().lower() in known for token in explanation.tokens.strings])
 
 
-def strongest(explanation: Explanation) -> Any:
+def strongest(explanation: Explanation) -> NDArray[np.bool_]:
     """Which tokens are the most important quarter."""
     return explanation.importances >= np.quantile(explanation.importances, 0.75)
 

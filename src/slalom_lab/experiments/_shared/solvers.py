@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import optimize
+from scipy import optimize, sparse
 
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray
@@ -16,7 +16,7 @@ _EPOCHS = {SGD: 20, LONG: 200}
 """20 are those of the paper's final runs."""
 
 
-def fitted(solver: str, counts: Any, outputs: FloatArray, seed: int) -> Slalom:
+def fitted(solver: str, counts: sparse.csr_array, outputs: FloatArray, seed: int) -> Slalom:
     """The SLALOM that a solver fits to the same queries; with a background for any other name."""
     from slalom.fit import exact, sgd
 
@@ -25,7 +25,7 @@ def fitted(solver: str, counts: Any, outputs: FloatArray, seed: int) -> Slalom:
     return exact.fit(counts, outputs, background=solver != EXACT).surrogate
 
 
-def least_squares(counts: Any, outputs: FloatArray, start: Slalom) -> FloatArray:
+def least_squares(counts: sparse.csr_array, outputs: FloatArray, start: Slalom) -> FloatArray:
     """Importances around their mean and values of least squared error, without any ridge (maths 3c)."""
     dense = counts.toarray()
     options: Any = {"xtol": 1e-12, "ftol": 1e-12, "gtol": 1e-12}
@@ -38,7 +38,7 @@ def least_squares(counts: Any, outputs: FloatArray, start: Slalom) -> FloatArray
     return centred(_surrogate(found.x))
 
 
-def likeliest(counts: Any, labels: FloatArray) -> Slalom:
+def likeliest(counts: sparse.csr_array, labels: FloatArray) -> Slalom:
     """The SLALOM under which labels are likeliest: what can be known from labels that were drawn."""
     dense = counts.toarray()
 

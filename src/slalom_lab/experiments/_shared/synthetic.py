@@ -8,7 +8,7 @@ the formula (75) that ties importances to values, ours is s = |v| / 2 + noise of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +19,11 @@ from slalom.perturb import from_rows
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray, IntArray
 from slalom_lab.experiments._shared.outcome import RunSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from slalom_lab.training import Network
 
 WORDS = ("the", "we", "movie", "watch", "good", "best", "perfect", "ok", "bad", "worst")
 WEIGHTS = np.array([0.0, 0.0, 0.0, 0.0, 0.6, 1.0, 1.5, -0.6, -1.0, -1.5])
@@ -65,7 +70,7 @@ def labelled(
 
 def trained(
     settings: RunSettings,
-    network: Any,
+    network: Network,
     documents: Sequence[Document],
     words: Sequence[str],
     *,
@@ -104,7 +109,7 @@ def _room(words: Sequence[str]) -> int:
     return max(LONGEST, len(words)) + 2
 
 
-def word_tokenizer(words: Sequence[str], *, encoder: bool) -> Any:
+def word_tokenizer(words: Sequence[str], *, encoder: bool) -> PreTrainedTokenizerFast:
     """Whole words; an encoder has [CLS] in front, on which it classifies (E.1.2)."""
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
