@@ -84,7 +84,7 @@ def _reference(question: Question, samples: int, **options: float) -> FloatArray
             device="cpu",
             modes=["lin"],
             target_class=target.index if several else None,
-            **options,
+            **options,  # pyright: ignore[reportArgumentType]
         )
         ids = [piece[0] for piece in question.tokens.pieces]
         found = np.asarray(explainer.get_signed_importance_for_tokens(ids)[0], dtype=float)

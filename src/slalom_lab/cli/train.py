@@ -128,7 +128,7 @@ def train(
 
         settings = TrainSettings(
             data=data,
-            model=start or Network(**shape),
+            model=start or Network(**shape),  # pyright: ignore[reportArgumentType]
             test=test,
             text=(text, pair) if text and pair else text,
             label=label,

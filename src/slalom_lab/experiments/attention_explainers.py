@@ -177,7 +177,13 @@ def _figure(shown: Mapping[str, FloatArray], words: Sequence[str]) -> figures.Fi
     image = ax.imshow(table, cmap="RdYlGn", vmin=-1, vmax=1, aspect="auto")
     for (line, column), value in np.ndenumerate(table):
         ax.text(
-            column, line, words[column], ha="center", va="center", fontsize=8, alpha=0.4 + 0.6 * abs(value)
+            column,
+            line,
+            words[column],
+            ha="center",
+            va="center",
+            fontsize=8,
+            alpha=0.4 + 0.6 * abs(value),  # pyright: ignore[reportArgumentType]
         )
     ax.set_xticks([])
     ax.set_yticks(range(len(shown)), list(shown))

@@ -103,7 +103,7 @@ def _network(settings: RunSettings, size: Size) -> Callable[[list[str]], FloatAr
     vectorizer = TfidfVectorizer(max_features=size.words)
     features = vectorizer.fit_transform([str(document.text) for document in texts])
     network = MLPClassifier(size.hidden, max_iter=size.epochs, random_state=settings.seed)
-    fit_quietly(network, features, [document.label for document in texts])
+    fit_quietly(network, features, [int(document.label or 0) for document in texts])
 
     def tfidf_network(asked: list[str]) -> FloatArray:
         # predict_proba saturates; the last layer before the logistic function does not.

@@ -155,7 +155,7 @@ def _fit(
 
     train = encode(material.train, tokenizer, length)
     # In the order of their lengths, texts of a batch need little padding; the accuracy has no order.
-    test = sorted(encode(material.test, tokenizer, length), key=lambda row: len(row["input_ids"]))
+    test = sorted(encode(material.test, tokenizer, length), key=lambda row: len(row["input_ids"]))  # pyright: ignore[reportArgumentType]
     padding = DataCollatorWithPadding(tokenizer)
     if settings.masked:
         model.config.trained_on_masked_text = True
@@ -216,7 +216,7 @@ def descend(
         **grouped,
     )
     callbacks = [] if progress is None else [_reporter(progress)]
-    trainer = Trainer(model, arguments, collator, train_dataset=rows, callbacks=callbacks)
+    trainer = Trainer(model, arguments, collator, train_dataset=rows, callbacks=callbacks)  # pyright: ignore[reportArgumentType]
     trainer.remove_callback(PrinterCallback)
     done = trainer.train()
     if not math.isfinite(done.training_loss):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from slalom.data import Dataset, Document, draw, read, splits
 from slalom.errors import InputError
 from slalom_lab.training.settings import TrainSettings
 
 if TYPE_CHECKING:
-    from transformers import BatchEncoding, PreTrainedTokenizerFast
+    from torch import Tensor
+    from transformers import PreTrainedTokenizerFast
 
 _TEST_SPLITS = ("test", "validation", "valid", "val", "dev")
 _HELD_OUT = 0.1
@@ -120,7 +121,7 @@ def encode(
     pairs = [text if isinstance(text, tuple) else (text,) for text in texts]
     if len({len(pair) for pair in pairs}) > 1:
         raise InputError("the documents mix single texts with pairs of texts; train on one kind")
-    encoded = tokenizer(*map(list, zip(*pairs, strict=True)), truncation=True, max_length=length)
+    encoded = tokenizer(*map(list, zip(*pairs, strict=True)), truncation=True, max_length=length)  # pyright: ignore[reportArgumentType]
     return [
         {"labels": document.label, **{name: encoded[name][place] for name in encoded}}
         for place, document in enumerate(documents)
@@ -140,10 +141,10 @@ class MaskingCollator:
             raise InputError("to train on masked text the tokenizer needs a mask token; this one has none")
         self._share = share
         self._pad = DataCollatorWithPadding(tokenizer)
-        self._mask = int(tokenizer.mask_token_id)
+        self._mask = cast("int", tokenizer.mask_token_id)
         self._special = sorted(set(tokenizer.all_special_ids))
 
-    def __call__(self, rows: list[dict[str, object]]) -> BatchEncoding:
+    def __call__(self, rows: list[dict[str, object]]) -> dict[str, Tensor]:
         import torch
 
         batch = self._pad(rows)

@@ -104,7 +104,7 @@ def _word_pieces(texts: list[str], size: int) -> dict[str, int]:
 
 def _roberta(texts: Iterator[str], size: int, length: int) -> PreTrainedTokenizerFast:
     tokenizer = _byte_level(texts, size, _ROBERTA)
-    start, end = (("<s>", tokenizer.token_to_id("<s>")), ("</s>", tokenizer.token_to_id("</s>")))
+    start, end = (("<s>", tokenizer.token_to_id("<s>") or 0), ("</s>", tokenizer.token_to_id("</s>") or 0))
     tokenizer.post_processor = processors.RobertaProcessing(
         end, start, trim_offsets=True, add_prefix_space=False
     )

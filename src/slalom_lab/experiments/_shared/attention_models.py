@@ -63,7 +63,7 @@ class OneLayer:
         return np.array(self.tokenizer(text, truncation=True)["input_ids"])
 
     def tokens(self, ids: IntArray) -> list[str]:
-        return self.tokenizer.convert_ids_to_tokens(ids.tolist())
+        return list(self.tokenizer.convert_ids_to_tokens(ids.tolist()))
 
 
 def one_layer(settings: RunSettings, recipe: Recipe) -> OneLayer:

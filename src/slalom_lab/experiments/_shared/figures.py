@@ -58,7 +58,7 @@ def columns(rows: Sequence[Row], title: str) -> Figure:
         y = [measures.index(name) + height * (place - (len(models) - 1) / 2) for name in own]
         errors = [row.error or 0.0 for row in own.values()]
         colour = COLOURS[place % len(COLOURS)]
-        ax.barh(y, [row.ours for row in own.values()], height, xerr=errors, color=colour, label=model)
+        ax.barh(y, [row.ours or 0.0 for row in own.values()], height, xerr=errors, color=colour, label=model)
         known = [(row.paper, at) for row, at in zip(own.values(), y, strict=True) if row.paper is not None]
         if known:
             ax.plot(*zip(*known, strict=True), "kx", markersize=5, label="paper" if place == 0 else None)

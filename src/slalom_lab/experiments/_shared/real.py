@@ -93,7 +93,7 @@ def classifiers(settings: RunSettings, data: str) -> Iterator[Classifier]:
         settings.say(f"the encoder on {data}")
         yield _encoder(settings, where, data)
     for kind in KINDS:
-        yield _from_nothing(settings, data, kind)
+        yield _from_nothing(settings, data, kind)  # pyright: ignore[reportArgumentType]
 
 
 def installed() -> Path | None:
