@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from slalom_lab import experiments
-from slalom_lab.experiments._shared.claims import CLAIMS, document, markdown
+from slalom_lab.experiments._shared.claims import CLAIMS, document, markdown, verdicts_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,14 @@ def test_every_experiment_tests_a_claim() -> None:
 
 
 def test_the_document_is_the_list() -> None:
-    assert (ROOT / "docs" / "claims.md").read_text(encoding="utf-8") == document()
+    report = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert (ROOT / "docs" / "claims.md").read_text(encoding="utf-8") == document(report)
+
+
+def test_verdicts_come_from_the_reports_summary() -> None:
+    report = "| [fig3_repeats](#fig3_repeats) | SLALOM paper, Fig. 3 | holds | full | 12 |\n| other | x |\n"
+    assert verdicts_of(report) == {"fig3_repeats": "holds (full)"}
+    assert "[fig3_repeats](reproduction.md#fig3_repeats): holds (full)" in document(report)
 
 
 def test_a_run_puts_its_verdicts_in() -> None:

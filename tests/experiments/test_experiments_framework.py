@@ -227,6 +227,21 @@ def test_the_report_goes_elsewhere_with_its_figures(tmp_path: Path) -> None:
     assert "](images/reproduction/toy_sum.png)" in (tmp_path / "docs" / "reproduction.md").read_text()
 
 
+def test_sections_that_the_run_has_not_are_kept_and_marked(tmp_path: Path) -> None:
+    where = tmp_path / "reproduction.md"
+    old = "A paper, Fig. 1. The claim: x.\n\n**holds**: y.\n\nSettings: mode: full, n: 1; seeds: 0; 7 s."
+    where.write_text(f"# Title\n\n## toy_other\n\n{old}\n\n## toy_sum\n\n{old}\n\n## gone\n\n{old}\n")
+    reproduce(["toy_sum"], tmp_path / "out", RunSettings())
+    for _ in range(2):  # the second time from what the first one wrote
+        text = write_report(tmp_path / "out", where).read_text()
+        assert text.count("judged by earlier criteria; those in the file") == 1
+        assert "| [toy_other](#toy_other) | A paper, Fig. 1 | holds | earlier criteria | 7 |" in text
+        assert text.count("An earlier run at full size, by earlier criteria: **holds**: y.") == 1
+        assert "| quick |" in text
+        assert "1 more stand as an earlier run left them" in text
+        assert "## gone" not in text
+
+
 def test_the_report_is_in_the_papers_order_and_analyses_the_rows(tmp_path: Path) -> None:
     reproduce(["toy_sum", "toy_broken", "toy_other"], tmp_path, RunSettings())
     text = write_report(tmp_path).read_text()

@@ -16,6 +16,7 @@ from slalom.theory.histogram import (
     Solution,
     counts,
     curvature,
+    edges,
     loss_of,
     pattern,
     sequences,
@@ -100,3 +101,14 @@ def test_many_sequences_are_sampled() -> None:
     many = sequences(6, 8)
     assert many.shape == (20_000, 8)
     assert torch.equal(many, sequences(6, 8))
+
+
+@pytest.mark.parametrize("kind", ["semantic", "positional"])
+def test_the_ends_of_the_spectrum_are_those_of_the_whole_hessian(kind: Kind) -> None:
+    solution = solve(kind, vocabulary=3, length=3, rank=2, hidden=4, steps=30, after=5)
+    whole, ends = curvature(solution), edges(solution, steps=200)
+    assert ends.loss == pytest.approx(whole.loss, abs=1e-12)
+    assert ends.gradient_norm == pytest.approx(whole.gradient_norm, abs=1e-10)
+    assert ends.smallest == pytest.approx(whole.eigenvalues[0], abs=1e-8)
+    assert ends.largest == pytest.approx(whole.eigenvalues[-1], abs=1e-8)
+    np.testing.assert_allclose(ends.released, whole.released, atol=1e-10)

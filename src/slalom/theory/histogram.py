@@ -19,6 +19,7 @@ other kind of attention is a matter of that block alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import product
@@ -195,12 +196,12 @@ def loss_of(counter: Counter, tokens: Tensor, ridge: float) -> Tensor:
     return nn.functional.cross_entropy(logits, counts(tokens).flatten() - 1) + ridge / 2 * size
 
 
-def settle(solution: Solution, *, ridge: float = 1e-4, steps: int = 2000) -> Solution:
+def settle(solution: Solution, *, ridge: float = 1e-4, steps: int = 2000, most: int = _ALL) -> Solution:
     """The solution after so many steps of L-BFGS on the loss with this ridge, all weights free."""
     if not ridge > 0:
         raise InputError(f"without a ridge the loss has no minimum; ridge must be positive, got {ridge}")
     counter = deepcopy(solution.counter).double()
-    tokens = sequences(counter.vocabulary, counter.length)
+    tokens = sequences(counter.vocabulary, counter.length)[:most]
     optimiser = torch.optim.LBFGS(
         counter.parameters(), max_iter=steps, history_size=50, tolerance_grad=1e-10,
         tolerance_change=0.0, line_search_fn="strong_wolfe",
@@ -222,15 +223,80 @@ def curvature(solution: Solution, *, ridge: float = 1e-4) -> LossCurvature:
     tokens = sequences(counter.vocabulary, counter.length)
     loss = loss_of(counter, tokens, ridge)
     slope, hessian = slope_and_hessian(loss, list(counter.parameters()))
-    # `tied` comes first among the weights, its rows for tokens before those for positions.
-    cut, end = counter.vocabulary * counter.tied.shape[1], counter.tied.numel()
-    frozen = slice(cut, end) if solution.kind == "semantic" else slice(0, cut)
+    frozen = _frozen(solution.kind, counter)
     return LossCurvature(
         loss.item(),
         float(np.linalg.norm(slope)),
         np.linalg.eigvalsh(hessian).astype(float),
         np.linalg.eigvalsh(hessian[frozen, frozen]).astype(float),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class LossEdges:
+    """The ends of the Hessian's spectrum where the whole of it is too large to be written down."""
+
+    loss: float
+    gradient_norm: float
+    smallest: float
+    """By Lanczos: the true one is at most this."""
+    largest: float
+    released: FloatArray
+    """All eigenvalues of the block for the rows of M that were frozen, exactly."""
+
+
+def edges(
+    solution: Solution, *, ridge: float = 1e-4, steps: int = 100, most: int = 2000, seed: int = 0
+) -> LossEdges:
+    """Loss, gradient norm and the ends of the Hessian spectrum, from products of the Hessian with vectors.
+
+    most: sequences of the loss; the first of those that `settle` descends on.
+    """
+    counter = deepcopy(solution.counter).double()
+    weights = list(counter.parameters())
+    loss = loss_of(counter, sequences(counter.vocabulary, counter.length)[:most], ridge)
+    slope = torch.cat([g.flatten() for g in torch.autograd.grad(loss, weights, create_graph=True)])
+
+    def product_with(vector: Tensor) -> Tensor:
+        parts = torch.autograd.grad(slope, weights, vector, retain_graph=True)
+        return torch.cat([part.flatten() for part in parts])
+
+    one = torch.eye(len(slope), dtype=slope.dtype)
+    frozen = _frozen(solution.kind, counter)
+    block = torch.stack([product_with(row)[frozen] for row in one[frozen]]).numpy()
+    low, high = _lanczos(product_with, len(slope), min(steps, len(slope)), seed)
+    norm = float(slope.detach().norm())
+    return LossEdges(loss.item(), norm, low, high, np.linalg.eigvalsh((block + block.T) / 2).astype(float))
+
+
+def _lanczos(
+    product_with: Callable[[Tensor], Tensor], size: int, steps: int, seed: int
+) -> tuple[float, float]:
+    """Smallest and largest Ritz value of a symmetric matrix; directions are kept orthogonal to all before."""
+    vector = torch.randn(size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    basis = [vector / vector.norm()]
+    diagonal: list[float] = []
+    beside: list[float] = []
+    for _ in range(steps):
+        image = product_with(basis[-1])
+        diagonal.append(float(image @ basis[-1]))
+        known = torch.stack(basis)
+        for _ in range(2):
+            image = image - known.T @ (known @ image)
+        length = float(image.norm())
+        if length < 1e-10:
+            break
+        beside.append(length)
+        basis.append(image / length)
+    apart = np.array(beside[: len(diagonal) - 1])
+    found = np.linalg.eigvalsh(np.diag(diagonal) + np.diag(apart, 1) + np.diag(apart, -1))
+    return float(found[0]), float(found[-1])
+
+
+def _frozen(kind: Kind, counter: Counter) -> slice:
+    """Where the attention's other half lies: `tied` is first among the weights, tokens before positions."""
+    cut, end = counter.vocabulary * counter.tied.shape[1], counter.tied.numel()
+    return slice(cut, end) if kind == "semantic" else slice(0, cut)
 
 
 def slope_and_hessian(loss: Tensor, weights: list[nn.Parameter]) -> tuple[FloatArray, FloatArray]:

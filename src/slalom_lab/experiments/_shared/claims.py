@@ -1,13 +1,16 @@
 """Every claim of both papers, numbered, with what tests it here or the reason why nothing does.
 
-`python -m slalom_lab.experiments._shared.claims` prints docs/claims.md. A report of a run has the same list
-with the run's verdicts.
+`python -m slalom_lab.experiments._shared.claims docs/reproduction.md` prints docs/claims.md, with the
+verdicts of that report. The report itself has the same list.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 SLALOM, ATTENTION = "SLALOM paper", "Attention paper"
 
@@ -38,6 +41,8 @@ CLAIMS: tuple[Claim, ...] = (
         ("Prop. 4.1", "without positions and special tokens one transformer layer represents no generalised "
          "additive model but a constant", None,
          _THEORY + "test_stacks.py::test_without_positions_and_special_tokens_copies_change_nothing", None),
+        ("Cor. B.2", "nor a linear model, whose weights do not depend on positions", None,
+         _THEORY + "test_stacks.py::test_an_additive_model_drifts_and_a_constant_one_does_not", None),
         ("Cor. 4.2", "nor does a stack of layers", None,
          _THEORY + "test_stacks.py::test_without_positions_and_special_tokens_copies_change_nothing",
          "also with rotary and ALiBi positions"),
@@ -45,10 +50,20 @@ CLAIMS: tuple[Claim, ...] = (
          _THEORY + "test_mlp_bound.py::test_bert_cannot_store_its_sequences", None),
         ("Section 4.3", "special tokens and positions do not change the finding", "fig3_repeats",
          None, "with them copies do move a real model, up to a limit"),
+        ("Section 5.1", "importances are unique up to a constant, and with a fixed sum unique", None,
+         "tests/test_surrogate.py::test_normalising_changes_nothing_but_the_sum", None),
+        ("Section 5.1", "a token alone gets its value; among others its importance is its weight", None,
+         "tests/test_surrogate.py::test_the_only_token_without_background_gets_its_value", None),
         ("Prop. 5.1", "a transformer can be any SLALOM, with several heads and layers too", None,
          _THEORY + "test_planted.py::test_with_several_heads_and_layers_it_is_the_same_slalom", None),
         ("Prop. 5.2", "a SLALOM is recovered from 2|V| − 1 outputs", None,
          "tests/fit/test_ana.py::test_gives_a_slalom_back_from_2d_minus_1_queries", None),
+        ("Section 5.3", "the solution from single tokens and pairs is unstable", "fig9_ana", None,
+         "as its error over the context"),
+        ("Section 5.3, D", "random short sequences of a text's own tokens suffice to fit SLALOM to it",
+         "table12_samples", None, "by deletion; over copies of all sizes: all_scales"),
+        ("Section 5.4", "a token whose weight is zero is a token left out", None,
+         "tests/test_surrogate.py::test_removal_is_evaluation_without_the_position", None),
         ("Section 5.4, B.7", "the soft-removal gradient gives linearised scores", None,
          "tests/test_surrogate.py::test_gradient_equals_finite_differences", None),
         ("B.7", "SLALOM scores convert to Shapley values", None,
@@ -60,6 +75,12 @@ CLAIMS: tuple[Claim, ...] = (
          "model and a GAM do", "table6_surrogates", None, None),
         ("Fig. 4 c, d, Tables 7 and 8", "fitted to a transformer trained on a SLALOM's labels, SLALOM gives "
          "log-odds and parameters back", "recovery", None, None),
+        ("F.2, Table 7", "errors of log-odds fall with the number of layers", "recovery", None,
+         "the verdict is that of recovery as a whole; the rows have every depth"),
+        ("F.2, Table 8", "errors of parameters show no trend over layers", "recovery", None,
+         "likewise, the rows have every depth"),
+        ("E.2", "in real data values are correlated with importances", None, None, "no experiment counts it: "
+         "the copy of the text has lost how strong it should be"),
         ("E.2, Fig. 7", "values taken from word counts of IMDB and importances that go with them are a "
          "realistic distribution", None, None, "values are drawn at random here; the paper's choice of words "
          "is not in the copy of its text, and no claim hangs on it"),
@@ -76,10 +97,16 @@ CLAIMS: tuple[Claim, ...] = (
         ("Fig. 11 (F.4)", "the whole review of Fig. 5", "fig11_review", None, None),
         ("Table 2a", "values and linearised scores agree with Naive Bayes", "table2a_naive_bayes", None,
          None),
+        ("E.3", "Table 2a hardly varies with the number of layers", None, None, "one depth is trained here "
+         "for each kind of model; MiniLM stands beside them"),
+        ("Tables 4 and 5", "accuracies and parameters of the trained models", "table2a_naive_bayes", None,
+         "ours stand in its rows; pretrained weights of the paper's models are not to be had offline"),
         ("Table 2b", "importances predict human attention better than LIME and SHAP; IG and Grad are almost "
          "at random level", "table2b_human_attention", None, None),
         ("Table 2c", "linearised scores outperform LIME and SHAP in deletion; IG and Grad are far behind",
          "table2c_deletion", None, None),
+        ("Section 6.3", "different tasks need different scores: importances for human attention, values and "
+         "linearised scores for deletion", "table2b_human_attention", None, "with table2c_deletion"),
         ("Table 9 (F.5)", "linearised scores are on par with LIME and SHAP in insertion", "table9_insertion",
          None, None),
         ("Table 10 (F.6)", "SLALOM outperforms LIME and SHAP on a network that is no transformer",
@@ -88,11 +115,21 @@ CLAIMS: tuple[Claim, ...] = (
          "table11_runtime", None, "without a GPU: the ratios are compared"),
         ("Table 11 (F.7), second part", "so it is for a larger model", None, None, "the copy of the paper's "
          "text does not say which model; the ratios there are 25 (LIME) and 40 (SHAP)"),
+        ("Table 11 (F.7)", "gradients and integrated gradients are the quickest", "table11_runtime", None,
+         "told in its rows, not judged"),
+        ("F.7", "longer sequences require more samples for the same quality", None, None, "no experiment; "
+         "docs/results/budgets.md has quality by budget and length"),
+        ("F.6", "where the kind of model is unknown, model-agnostic methods may be preferred", None, None,
+         "advice; the library tells fidelity with every explanation instead"),
         ("Table 12 (F.7)", "500 samples are competitive with SHAP", "table12_samples", None, None),
         ("Table 13 (F.8)", "values and linearised scores predict human attention for a large model and for "
          "Mamba, whose importances do not", "table13_larger", None, "with far smaller models"),
         ("Table 13 (F.8)", "BLOOM-7B and Mamba-2.8B themselves", None, None, "7 and 2.8 billion parameters "
          "do not fit the machines this runs on"),
+        ("Section 7", "the same incapacity may explain what is seen in time-series forecasting", None, None,
+         "a conjecture about another field"),
+        ("Section 7", "evaluation with users is future work", None, None, "needs people"),
+        ("Summary", "comparable quality at lower cost", "table12_samples", None, "with table11_runtime"),
         ("The thesis", "SLALOM suits transformers better than additive surrogates", "all_scales", None,
          "on copies of a text of all sizes"),
     ),
@@ -103,9 +140,17 @@ CLAIMS: tuple[Claim, ...] = (
          "at [CLS] the published form lacks the query's term"),
         ("Gradient theorem, remarks", "several heads by linearity; mean, norms and G×I follow", None,
          _THEORY + "test_gradients.py::test_readings", None),
+        ("Gradient theorem, insight", "a token contributes if its attention is not 0 and its value deviates "
+         "from the average", None,
+         _THEORY + "test_attention_bounds.py::test_effects_are_those_of_the_model_and_within_their_bounds",
+         "so it is for what taking it out does, α (v − f) / (1 − α); the gradient has a term α W_v W_ℓ that "
+         "does not vanish with the deviation"),
         ("LIME theorem", "LIME's coefficients are (3/2) W_ℓ (α v − α_h v_h) approximately", "attention_lime",
          None, "the factor is 1 where f is linear in the presence of words"),
         ("LIME theorem", "so they are over the documents of a data set", "attention_error", None, None),
+        ("LIME theorem, remark", "so they are for several heads", None,
+         _THEORY + "test_lime_limit.py::test_coefficients_of_a_real_layer_equal_enumeration",
+         "the exact limit is; the factor 3/2 misses as for one head"),
         ("Theorem of Mardaoui and Garreau", "LIME converges to a combination of three expectations at every "
          "bandwidth", None,
          _THEORY + "test_lime_bandwidth.py::test_the_published_constants_give_the_same_coefficients", None),
@@ -127,30 +172,38 @@ CLAIMS: tuple[Claim, ...] = (
         ("Is attention explanation?", "at equal output attention can be another (Jain and Wallace)", None,
          _THEORY + "test_attention_bounds.py::test_three_tokens_against_a_fine_grid",
          "how far is computed exactly; an upper bound on effects remains"),
+        ("Is attention explanation?", "if it is, it should correlate with importance of features",
+         "attention_heads", None, "with the size of what taking a token out does"),
+        ("Is attention explanation?", "single-layer models reach near-perfect accuracy with uninformative "
+         "attention (Dyck grammars, Wen et al.)", None, None, "cited; the example here is the histogram task "
+         "instead"),
+        ("Conclusion", "methods are very unlike, and none is recommended", "attention_explainers", None,
+         None),
         ("Future directions", "Anchors meet attention", None,
          _THEORY + "test_anchors.py::test_the_closed_form_is_the_shortest_anchor", None),
         ("Future directions", "skip connection and non-linearities", None,
          _THEORY + "test_perceptron.py::test_output_and_gradient_are_those_of_autograd", None),
+        ("Future directions", "more layers", None, None,
+         "no closed form is known; random stacks are asked about copies only"),
     ),
 )  # fmt: skip
 
 
-def markdown(verdicts: Mapping[str, str] | None = None) -> str:
-    """The list as a table; with the verdicts of a run by experiment, or with links to where they stand."""
+def markdown(verdicts: Mapping[str, str] | None = None, page: str = "") -> str:
+    """The list as a table, with the verdicts of a report by experiment, which stand on a page."""
     lines = ["| | paper | where | claim | here |", "|---|---|---|---|---|"]
     for number, claim in enumerate(CLAIMS, 1):
         lines.append(
-            f"| {number} | {claim.paper} | {claim.where} | {claim.text} | {_here(claim, verdicts)} |"
+            f"| {number} | {claim.paper} | {claim.where} | {claim.text} | {_here(claim, verdicts, page)} |"
         )
     return "\n".join(lines)
 
 
-def _here(claim: Claim, verdicts: Mapping[str, str] | None) -> str:
+def _here(claim: Claim, verdicts: Mapping[str, str] | None, page: str) -> str:
     parts = []
     if claim.experiment is not None:
         told = "" if verdicts is None else f": {verdicts.get(claim.experiment, 'not in this run')}"
-        where = "reproduction.md" if verdicts is None else ""
-        parts.append(f"[{claim.experiment}]({where}#{claim.experiment}){told}")
+        parts.append(f"[{claim.experiment}]({page}#{claim.experiment}){told}")
     if claim.test is not None:
         parts.append(f"`{claim.test}`")
     if claim.reason is not None:
@@ -158,17 +211,25 @@ def _here(claim: Claim, verdicts: Mapping[str, str] | None) -> str:
     return "; ".join(parts)
 
 
-def document() -> str:
-    """docs/claims.md"""
+def verdicts_of(report: str) -> dict[str, str]:
+    """The verdicts of a report, by experiment, with the size of the run: of the lines of its summary."""
+    found = re.findall(
+        r"^\| \[(\w+)\]\(#\w+\) \| .* \| ([^|]+) \| ([^|]+) \| [\d ]+\|$", report, re.MULTILINE
+    )
+    return {name: f"{verdict} ({size})" for name, verdict, size in found}
+
+
+def document(report: str) -> str:
+    """docs/claims.md, with the verdicts of docs/reproduction.md."""
     return (
         "# Every claim of both papers\n\n"
-        "What tests each claim here: an experiment, whose verdict stands in "
-        "[reproduction.md](reproduction.md) once it was run with the criteria of its file, or a test, which "
-        "the suite runs; or the reason why nothing does. Made by "
-        "`python -m slalom_lab.experiments._shared.claims`.\n\n"
-        f"{markdown()}\n"
+        "What tests each claim here: an experiment, with its verdict and the size of its run from "
+        "[reproduction.md](reproduction.md) (*earlier criteria*: of a run before those of its file were "
+        "written), or a test, which the suite runs; or the reason why nothing does. Made by "
+        "`python -m slalom_lab.experiments._shared.claims docs/reproduction.md`.\n\n"
+        f"{markdown(verdicts_of(report), 'reproduction.md')}\n"
     )
 
 
 if __name__ == "__main__":
-    print(document(), end="")
+    print(document(Path(sys.argv[1]).read_text(encoding="utf-8")), end="")
