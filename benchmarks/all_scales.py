@@ -125,7 +125,7 @@ def documents(explainer: slalom.Explainer, arguments: argparse.Namespace) -> lis
     split = "test" if (frame.split == "test").any() else "validation"
     texts = frame[frame.split == split].text.sample(frac=1.0, random_state=arguments.seed)
     chosen: list[str] = []
-    bands = [(5, arguments.longest)] if arguments.longest else LENGTHS
+    bands = [(5 if arguments.longest < 60 else 30, arguments.longest)] if arguments.longest else LENGTHS
     for low, high in bands:
         fitting = (t for t in texts if len(t) < 10 * high and low <= len(explainer.model.tokenize(t)) <= high)
         chosen += [text for text, _ in zip(fitting, range(arguments.documents // len(bands)), strict=False)]
