@@ -34,7 +34,7 @@ def test_a_corpus_has_the_summary_that_0_1_gave() -> None:
     summary = summarize(str(FOLDER / "corpus"), min_count=1)
     assert (summary.documents, summary.explained, summary.finished) == (4, 4, True)
     assert summary.median_r2 == pytest.approx(0.86)
-    assert summary.levels == {"good": 2, "fair": 2, "rough": 0, "poor": 0, "unmeasured": 0}
+    assert summary.levels == {"good": 1, "fair": 3, "rough": 0, "poor": 0, "unmeasured": 0}
     negative = summary.tables[0]
     assert (negative.label, negative.tokens[0]) == ("negative", "awful")
     assert negative.scores["value"][0] == pytest.approx(3.544456993970214)

@@ -213,7 +213,7 @@ def test_without_assets_for_pages_that_have_them():
 
 def test_verdict_cost_settings_and_notes():
     source = render(slalom_explanation(notes=("Mind the gap.",)))
-    assert '<p class="badge good"><b>Faithful to the model</b> <span>Predicts 93 % of what' in source
+    assert '<p class="badge fair"><b>A good guide</b> <span>Predicts 93 % of what' in source
     assert "512 queries" in source
     assert "<dt>effort</dt><dd>balanced</dd>" in source
     assert "<dt>design</dt><dd>&quot;short&quot;: 9</dd>" in source

@@ -13,8 +13,8 @@ from slalom.view.html import fragment
     ("r2", "level"),
     [
         (1.0, "good"),
-        (0.9, "good"),
-        (0.899, "fair"),
+        (0.97, "good"),
+        (0.969, "fair"),
         (0.7, "fair"),
         (0.6999, "rough"),
         (0.69, "rough"),
@@ -37,8 +37,8 @@ def test_verdict_by_threshold(r2: float, level: str):
     ("low", "r2", "high", "words"),
     [
         (0.62, 0.75, 0.85, "Between a rough and a good guide: trust the strongest tokens only."),
-        (0.85, 0.92, 0.95, "Between a good and a faithful guide: trust the large scores, not the order of "),
-        (-0.2, 0.5, 0.95, "Between a misleading and a faithful guide: do not rely on the scores."),
+        (0.95, 0.97, 0.98, "Between a good and a faithful guide: trust the large scores, not the order of "),
+        (-0.2, 0.5, 0.98, "Between a misleading and a faithful guide: do not rely on the scores."),
         (0.71, 0.8, 0.89, "A good guide: trust the large scores, not the order of "),
     ],
 )
@@ -72,8 +72,8 @@ def test_verdict_where_nothing_was_measured():
     )
     constant = sentences.verdict(slalom_explanation(fidelity={"heldout_queries": 0.0}))
     assert (constant.level, "held out" in constant.sentence) == ("unknown", True)
-    assert sentences.verdict(slalom_explanation(fidelity={"r2": 0.95})).sentence == (
-        "Predicts 95 % of what the model does on unseen variants of the text. A faithful guide: trust the "
+    assert sentences.verdict(slalom_explanation(fidelity={"r2": 0.98})).sentence == (
+        "Predicts 98 % of what the model does on unseen variants of the text. A faithful guide: trust the "
         "scores."
     )
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from slalom.audit.global_slalom import GlobalSlalom
     from slalom.audit.summary import Summary
 
-LEVELS = ((0.9, "good"), (0.7, "fair"), (0.4, "rough"), (-math.inf, "poor"))
+LEVELS = ((0.97, "good"), (0.7, "fair"), (0.4, "rough"), (-math.inf, "poor"))
 """The least held-out R² of each verdict, as for one explanation."""
 PER_WORD = 3
 _AROUND = 9
