@@ -16,8 +16,9 @@ from slalom.view.text import visible
 Level = Literal["good", "fair", "rough", "poor", "unknown"]
 
 _LEAST: dict[Level, float] = {"good": 0.97, "fair": 0.7, "rough": 0.4, "poor": -math.inf}
-"""The least held-out R² of each verdict (docs/reading.md). Few texts lie near them, so that another seed seldom
-changes the verdict (benchmarks/trust.py)."""
+"""The least held-out R² of each verdict (docs/reading.md).
+
+Few texts lie near them, so that another seed seldom changes the verdict (benchmarks/trust.py)."""
 
 _GUIDES = {
     "good": "a faithful guide",
