@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_TEXT := The food was great but the service was awful, and the waiter never came back. I will not return.
 
-.PHONY: demo test lint types layers unit fuzz browser docs lock clean
+.PHONY: demo test lint types layers unit fuzz browser docs release-check test-oldest lock clean
 
 demo: $(VENV)/ready
 	$(BIN)/slalom explain "$(DEMO_TEXT)" --html report.html
@@ -33,6 +33,15 @@ fuzz: $(VENV)/ready
 docs: $(VENV)/ready
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+# Wheel and sdist, built, looked into, installed in fresh environments without extras and with each extra alone,
+# and tried. It takes a while; `make release-check ONLY=base,web` does a part of it.
+release-check:
+	$(PYTHON) scripts/release_check.py --only "$(ONLY)" --without "$(WITHOUT)"
+
+# The suite's core with the oldest transformers of the range, in an environment of its own (.venv-oldest).
+test-oldest:
+	$(PYTHON) scripts/test_oldest.py
+
 # The browser tests need Chromium. Where it can neither be found nor be installed they are skipped; nothing fails.
 browser:
 	@if command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; then :; \
@@ -54,4 +63,4 @@ lock: $(VENV)/ready
 	touch $(VENV)/ready
 
 clean:
-	rm -rf $(VENV) site report.html .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-oldest dist site report.html .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis

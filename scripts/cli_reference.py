@@ -1,12 +1,13 @@
-"""Writes docs/cli.md: every command with its arguments and options, as the commands themselves declare them.
+"""Pages that the site takes from elsewhere: the commands' own reference, the changelog, the model card.
 
-python scripts/cli_reference.py
+python scripts/cli_reference.py prints the reference: every command with its arguments and options.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -21,9 +22,15 @@ stderr), 2 wrong usage.
 """
 
 
+_ROOT = Path(__file__).resolve().parents[1]
+_TAKEN = {"changelog.md": _ROOT / "CHANGELOG.md", "model-card.md": _ROOT / "src/slalom/bundled/README.md"}
+
+
 def on_files(files: Files, config: Any) -> Files:
-    """Adds the page to those of the site."""
+    """Adds the pages to those of the site."""
     files.append(File.generated(config, "cli.md", content=page()))
+    for name, source in _TAKEN.items():
+        files.append(File.generated(config, name, content=source.read_text(encoding="utf-8")))
     return files
 
 

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from slalom import Explainer, Explanation
+from slalom.cli import app
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 
 
-def _run(page: str) -> list[str]:
+def _run(page: str, **changes: str) -> list[str]:
     """What the Python of a page prints, as one reader would run it from top to bottom."""
     text = (DOCS / page).read_text(encoding="utf-8")
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
     names: dict[str, object] = {}
     printed = io.StringIO()
     for block in re.findall(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
@@ -41,6 +49,78 @@ def test_the_tutorial_runs() -> None:
     assert "READ" in printed
 
 
+def test_the_guides_run(behave: Any, llm_server: str) -> None:
+    del behave
+    text = (DOCS / "how-to.md").read_text(encoding="utf-8")
+    printed = _run("how-to.md", **{"http://localhost:8000/v1": f"{llm_server}/v1"})
+    assert printed[0].startswith("[('dull'")
+    assert "positive ['great'" in "\n".join(printed)
+    for guide in (
+        "my own classifier",
+        "a pipeline",
+        "an API",
+        "a long document",
+        "a corpus on Ray",
+        "spurious words",
+        "methods on my data",
+        "my own method",
+    ):
+        assert guide in text
+
+
+def _commands(text: str) -> list[str]:
+    """The lines of the command line in a page, with those that go on joined."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return [line for line in lines if line.startswith("slalom ")]
+
+
+def test_every_command_of_the_pages_exists() -> None:
+    group: Any = typer.main.get_command(app)
+    checked = 0
+    for page in (*DOCS.glob("*.md"), ROOT / "README.md"):
+        for line in _commands(page.read_text(encoding="utf-8")):
+            name, *words = shlex.split(line, comments=True)[1:]
+            known = {
+                option for one in group.commands[name].params for option in (*one.opts, *one.secondary_opts)
+            }
+            given = {word.partition("=")[0] for word in words if re.match(r"--?[a-zA-Z]", word)}
+            assert given <= known | {"--help"}, (page.name, line)
+            checked += 1
+    assert checked > 30
+
+
+def test_figures_come_from_the_files_of_results() -> None:
+    fill = _script("fill_docs")
+    for page in fill.PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert fill.filled(text, set(fill.FROM_FILES)) == text, f"{page.name}: run scripts/fill_docs.py"
+
+
+def test_what_the_readme_prints_is_printed() -> None:
+    pytest.importorskip("lime")
+    pytest.importorskip("shap")
+    fill = _script("fill_docs")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    number = r"[+−-]?\d+(?:\.\d+)?"
+    for name, make in fill.FROM_RUNS.items():
+        ours, theirs = fill.block_of(text, name).split(), make().split()
+        assert [re.sub(number, "#", word) for word in ours] == [re.sub(number, "#", word) for word in theirs]
+        pairs = zip(re.findall(number, " ".join(ours)), re.findall(number, " ".join(theirs)), strict=True)
+        for written, found in pairs:  # log-odds with decimals, percents without
+            apart = abs(float(written.replace("−", "-")) - float(found.replace("−", "-")))
+            assert apart <= (0.1 if "." in written else 2), (name, written, found)
+
+
+def _script(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_saved_files_run() -> None:
     assert _run("saved-files.md")[0].startswith("slalom-explanation ")
 
@@ -53,16 +133,54 @@ def test_calls_of_others_and_ours_name_the_same_word() -> None:
     assert all("awful" in line for line in printed), printed
 
 
-def test_the_site_is_built_without_a_broken_link(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` builds it: a broken link is an error."""
     pytest.importorskip("mkdocs")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    where = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(where)]
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
-    page = (tmp_path / "api.html").read_text(encoding="utf-8")
-    assert "slalom.api.Explainer" in page
-    assert "slalom explain-corpus" in (tmp_path / "cli.html").read_text(encoding="utf-8")
-    for name in ("index.html", "search/search_index.js", "explanation.schema.json"):
-        assert (tmp_path / name).is_file(), name
+    return where
+
+
+def test_the_site_is_built_without_a_broken_link(site: Path) -> None:
+    assert "slalom.api.Explainer" in (site / "api.html").read_text(encoding="utf-8")
+    assert "slalom explain-corpus" in (site / "cli.html").read_text(encoding="utf-8")
+    for name in (
+        "index.html",
+        "search/search_index.js",
+        "explanation.schema.json",
+        "notebooks/first_steps.ipynb",
+    ):
+        assert (site / name).is_file(), name
+
+
+def test_the_gallery_is_live(site: Path) -> None:
+    reports = sorted(path.stem for path in (site / "gallery").glob("*.html"))
+    linked = re.findall(r"\]\(gallery/(\w+)\.html\)", (DOCS / "gallery.md").read_text(encoding="utf-8"))
+    assert reports == sorted(linked)
+    for name in reports:
+        assert "<script" in (site / "gallery" / f"{name}.html").read_text(encoding="utf-8"), name
+
+
+def test_the_page_for_decision_makers_prints_well(site: Path, tmp_path: Path) -> None:
+    pytest.importorskip("playwright")
+    import browser
+
+    with browser.chromium() as chromium:
+        page = chromium.new_page()
+        page.goto((site / "decision-makers.html").as_uri())
+        page.emulate_media(media="print")
+        for hidden in (".md-header", ".md-sidebar--primary", ".md-footer"):
+            assert not page.locator(hidden).first.is_visible(), hidden
+        widths = "e => e.getBoundingClientRect().width"
+        article = page.locator("article").first.evaluate(widths)
+        assert page.locator("article table").first.evaluate(widths) <= article + 1
+        page.pdf(path=str(tmp_path / "page.pdf"), format="A4")
+    content = (tmp_path / "page.pdf").read_bytes()
+    assert content.startswith(b"%PDF")
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 4
 
 
 def test_the_pages_can_be_read_from_the_disk() -> None:

@@ -27,18 +27,22 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_python_snippets_run_and_print_what_they_say():
+def test_it_is_read_in_a_minute() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= 150
+    assert next(number for number, line in enumerate(lines) if "pip install slalom-xai" in line) < 10
+    first = blocks("python")[0].splitlines()
+    assert len(first) <= 4
+
+
+def test_python_snippets_run() -> None:
     names: dict[str, object] = {}
-    promised = 0
+    printed = io.StringIO()
     for block in blocks("python"):
-        printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(block, "README.md", "exec"), names)
-        for line, expected in re.findall(r"^(print\(.*\)) +# (\[[^\]]*\])", block, flags=re.MULTILINE):
-            assert expected in printed.getvalue().splitlines(), line
-            promised += 1
-    assert promised >= 4
-    assert "film.json" in {path.name for path in Path().iterdir()}
+    assert "awful" in printed.getvalue()
+    assert "READ" in printed.getvalue()
 
 
 def test_the_python_of_version_0_1_still_runs(capsys: pytest.CaptureFixture[str]):
@@ -61,9 +65,7 @@ def test_shell_lines_run():
             Path(words[-1]).write_text(" ".join(words[1:-2]) + "\n")
             continue
         assert words[0] == "slalom", line
-        given = Path(words[-1]).read_bytes() if "<" in words else None
-        arguments = words[1 : words.index("<")] if "<" in words else words[1:]
-        result = CliRunner().invoke(app, arguments, input=given)
+        result = CliRunner().invoke(app, words[1:])
         assert result.exit_code == 0, (line, result.stderr)
         assert result.stdout, line
         commands += 1
@@ -72,14 +74,14 @@ def test_shell_lines_run():
 
 
 def test_links_and_names_lead_somewhere():
-    for name in re.findall(r"`(docs/[\w./-]+)`", README):
+    for name in re.findall(r"\]\(([\w./-]+)\)", README):
         assert (ROOT / name).is_file(), name
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-    for target in re.findall(r"^ +make (\w+)", README, flags=re.MULTILINE):
-        assert target in targets
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    named = re.findall(r"(?:^ +|`)make ([\w-]+)", README, flags=re.MULTILINE)
+    assert {"demo", "test", "docs"} <= set(named) <= set(targets)
 
 
 def test_every_option_of_the_readme_exists():
     shown = CliRunner().invoke(app, ["explain", "--help"], env={"COLUMNS": "200"}).stdout
-    for option in re.findall(r"`(--[a-z-]+)`", README):
+    for option in re.findall(r"`slalom explain[^`]*?(--[a-z-]+)", README):
         assert option in shown, option
