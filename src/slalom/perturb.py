@@ -67,7 +67,21 @@ def from_rows(rows: Iterable[Sequence[int] | IntArray], size: int) -> Perturbati
 
 
 def from_keep(keep: np.ndarray) -> Perturbations:
-    """Queries from a boolean matrix (N × n): which positions are kept, in the order of the text."""
+    """Queries from a table of which positions are kept.
+
+    Args:
+        keep: (N, n) True where a token stays; one row for each query, in the order of the text.
+
+    Returns:
+        The queries, which an `Ask` takes.
+
+    Example:
+        >>> import numpy as np
+        >>> from slalom.perturb import from_keep
+        >>> queries = from_keep(np.array([[True, False, True], [False, True, True]]))
+        >>> len(queries), queries.positions.tolist()
+        (2, [0, 2, 1, 2])
+    """
     keep = np.asarray(keep, dtype=bool)
     _, columns = np.nonzero(keep)
     return Perturbations(columns, np.r_[0, np.cumsum(keep.sum(axis=1))], keep.shape[1])

@@ -29,7 +29,22 @@ class Surrogate(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Slalom:
-    """F(c) = Σ c w v / Σ c w with w = exp(importance); `background` stands in every sequence (maths 1b)."""
+    """F(c) = Σ c w v / Σ c w with w = exp(importance); `background` stands in every sequence (maths 1b).
+
+    Example:
+        “great” has value 3, “awful” value −2 and three times its weight:
+
+        >>> import math
+        >>> from slalom.surrogate import Slalom
+        >>> surrogate = Slalom(values=[3.0, -2.0], importances=[0.0, math.log(3)])
+        >>> great, awful = 0, 1
+        >>> surrogate.output([great, awful]).round(2)
+        array([-0.75])
+        >>> surrogate.removal([great, awful])[awful].round(2)  # -0.75 with it, 3 without it
+        array([-3.75])
+        >>> surrogate.shares([great, awful])[0].round(2)
+        array([0.25, 0.75])
+    """
 
     values: FloatArray
     """(units, K)"""

@@ -119,11 +119,33 @@ def summarize(
 ) -> Summary:
     """Read what `slalom explain-corpus` wrote and sum it up over documents.
 
-    by: a table for each label that was explained, or for each label that the model predicted.
-    min_count: token types in fewer documents of a table are left out; by default 1 to 20, by the size of the
-    corpus. examples: also find where the strongest words stand, which reads the corpus twice. top: how many
-    badly fitted documents to list. Memory grows with the number of token types; `batch` documents are held at
-    a time.
+    Memory grows with the number of token types; `batch` documents are held at a time.
+
+    Args:
+        output: the directory of the explained corpus.
+        by: a table for each label that was explained, or for each label that the model predicted.
+        min_count: token types in fewer documents of a table are left out; by default 1 to 20, by the size of
+            the corpus.
+        top: how many badly fitted documents to list.
+        batch: documents in memory.
+        examples: also find where the strongest words stand, which reads the corpus twice.
+
+    Returns:
+        Tables of words with their mean scores and standard errors.
+
+    Raises:
+        InputError: where there is no explained corpus, or no document in it could be explained.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from slalom.audit.summary import summarize
+        >>> from slalom.corpus.run import explain_corpus
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     reviews = pathlib.Path(folder, "reviews.csv")
+        ...     _ = reviews.write_text("text" + chr(10) + "a great film" + chr(10) + "a great cast")
+        ...     _ = explain_corpus(str(reviews), f"{folder}/explained", target="positive")
+        ...     summarize(f"{folder}/explained", min_count=1).tables[0].tokens[0]
+        'great'
     """
     check("by", by, By)
     at_least_one(min_count=min_count, top=top, batch=batch)

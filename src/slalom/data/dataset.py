@@ -19,8 +19,21 @@ from slalom.errors import InputError
 class Document:
     """A text (or a pair of texts), its label and its human annotations, where there are any.
 
-    words: the words that the annotators saw. maps: by name, one 0 or 1 for each of them: "consensus",
-    "majority" and "superset" (Yelp-HAT), "rationale" (ERASER movies), "majority" and "union" (HateXplain).
+    Args:
+        text: the text, or a pair of texts.
+        label: the number of its label.
+        id: its name.
+        words: the words that the annotators saw.
+        maps: by name, one 0 or 1 for each of them: "consensus", "majority" and "superset" (Yelp-HAT),
+            "rationale" (ERASER movies), "majority" and "union" (HateXplain).
+
+    Raises:
+        InputError: where a map does not fit the words.
+
+    Example:
+        >>> from slalom.data import Document
+        >>> Document("a film", label=1, words=("a", "film"), maps={"rationale": (0, 1)}).label
+        1
     """
 
     text: str | tuple[str, str]

@@ -46,14 +46,32 @@ def read(
 ) -> Dataset:
     """The documents of a file, of a data set known by name, or of one on the Hugging Face hub.
 
-    source: a Parquet, CSV, TSV or JSON (Lines) file; a folder saved by `datasets`; a name (imdb, yelp,
-        yelp_hat, movies_rationales, sst2, agnews, emotion, hatexplain), looked up in `data_dir`, then in
-        the folder that SLALOM_DATA names, then on the hub; or a hub id such as "stanfordnlp/imdb".
-    split: only rows of this split. None reads all of them.
-    text, label: column names where they are not the usual ones; a pair of names reads pairs of texts.
-    labels: the names of the labels in order; by default the source's own, sorted where they are strings.
-    limit, seed, balanced: which documents, see `slalom.data.draw`.
-    on_bad: a row without a usable text is an error that names it, or is skipped and counted.
+    Args:
+        source: a Parquet, CSV, TSV or JSON (Lines) file; a folder saved by `datasets`; a name (imdb, yelp,
+            yelp_hat, movies_rationales, sst2, agnews, emotion, hatexplain), looked up in `data_dir`, then in
+            the folder that SLALOM_DATA names, then on the hub; or a hub id such as "stanfordnlp/imdb".
+        split: only rows of this split. None reads all of them.
+        text, label: column names where they are not the usual ones; a pair of names reads pairs of texts.
+        labels: the names of the labels in order; by default the source's own, sorted where they are strings.
+        limit, seed, balanced: which documents, see `slalom.data.draw`.
+        data_dir: where data sets lie.
+        on_bad: a row without a usable text is an error that names it ("raise"), or is skipped and counted.
+
+    Returns:
+        The documents with the names of their labels.
+
+    Raises:
+        InputError: for a source, column or row that cannot be used.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from slalom.data import read
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "reviews.csv")
+        ...     _ = file.write_text("text,label" + chr(10) + "a great film,good" + chr(10) + "so dull,bad")
+        ...     found = read(file)
+        >>> len(found.documents), found.labels
+        (2, ('bad', 'good'))
     """
     if on_bad not in ("raise", "skip"):
         raise InputError(f"on_bad must be 'raise' or 'skip'; got {on_bad!r}")

@@ -58,15 +58,43 @@ def evaluate(
 ) -> Results:
     """Explain every document by every method and judge every explanation by every protocol.
 
-    methods: names with options, `"lime:budget=500"`, `"slalom:score=importance"`; by default all that the
-    model allows. protocols: likewise, or functions that are declared protocols; by default those that apply
-    and do not explain texts again.
-    out: a directory. Finished documents stay in it whatever happens; the same call continues there.
-    units: what is scored, removed and kept (docs/units.md).
-    cut: texts are cut to this many tokens. corpus: labelled documents, for Naive Bayes and agreement with it.
-    source: what the documents are called. workers: processes that share the documents.
-
     What a method or a protocol cannot do becomes a row that says why; the run goes on.
+
+    Args:
+        explainer: the model.
+        documents: what to explain (`slalom.data.read` reads them).
+        methods: names with options, `"lime:budget=500"`, `"slalom:score=importance"`; by default all that the
+            model allows.
+        protocols: likewise, or functions that are declared protocols; by default those that apply and do not
+            explain texts again.
+        out: a directory. Finished documents stay in it whatever happens; the same call continues there.
+        target: the label to explain; by default the one that is predicted.
+        budget: the most queries of a method that has no budget in its name.
+        seed: the same seed gives the same result.
+        units: what is scored, removed and kept (docs/units.md).
+        cut: texts are cut to this many tokens.
+        corpus: labelled documents, for Naive Bayes and agreement with it.
+        source: what the documents are called.
+        workers: processes that share the documents.
+        fresh: begin again where `out` holds a run with other settings.
+        progress: called with what is done and what there is to do.
+
+    Returns:
+        All measurements; `to_frame()` makes a table of them, `slalom.evaluate.table.Table` the means.
+
+    Raises:
+        InputError: for documents, methods or settings that cannot be used.
+
+    Example:
+        >>> import tempfile
+        >>> from slalom import Explainer
+        >>> from slalom.data import Document
+        >>> from slalom.evaluate.run import evaluate
+        >>> reviews = [Document("an honest, moving film"), Document("dull and far too long")]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     results = evaluate(Explainer(), reviews, ["occlusion", "random"], ["deletion"], folder)
+        >>> sorted({row.method for row in results.measurements})
+        ['occlusion', 'random']
     """
     check_pyarrow()
     chosen, labelled = tuple(documents), None if corpus is None else tuple(corpus)
