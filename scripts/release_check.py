@@ -2,13 +2,14 @@
 
     python scripts/release_check.py [--only base,web] [--without papers] [--repository OWNER/NAME]
 
-Every extra gets an environment of its own: what it needs must come with it alone. The first thing that
-fails ends the run with what was said.
+Every extra gets an environment of its own: what it needs must come with it alone. uv makes them, from its
+cache, so that torch is unpacked once. The first thing that fails ends the run with what was said.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -36,7 +37,7 @@ def main() -> int:
         chosen = [name for name in options.only.split(",") if name] or ["base", "sdist", *extras()]
         for name in [one for one in chosen if one not in options.without.split(",")]:
             started = time.monotonic()
-            install_and_try(name, sdist if name == "sdist" else wheel, here / "environment")
+            install_and_try(name, sdist if name == "sdist" else wheel, here)
             print(f"{name:14} fine, {time.monotonic() - started:.0f} s", flush=True)
     print("release-check: all fine")
     return 0
@@ -60,10 +61,11 @@ def extras() -> list[str]:
 
 def build(folder: Path) -> tuple[Path, Path]:
     """The sdist, and the wheel that is made from it, as an index would get them."""
-    tools = _environment(folder / "tools")
-    _run(tools, "-m", "pip", "install", "--quiet", "build>=1.2,<2", "twine>=6,<7")
+    venv.create(folder / "tools", with_pip=True)
+    tools = _python(folder / "tools")
+    _run(tools, "-m", "pip", "install", "--quiet", "build>=1.2,<2", "twine>=6,<7", "uv>=0.5,<1")
     out = folder / "dist"
-    _run(tools, "-m", "build", "--outdir", str(out), str(ROOT))
+    _run(tools, "-m", "build", "--installer", "uv", "--outdir", str(out), str(ROOT))
     (wheel,), (sdist,) = sorted(out.glob("*.whl")), sorted(out.glob("*.tar.gz"))
     _run(tools, "-m", "twine", "check", "--strict", str(wheel), str(sdist))
     print(f"built {wheel.name} ({wheel.stat().st_size / 1e6:.1f} MB), {sdist.name}", flush=True)
@@ -106,16 +108,22 @@ def check_sdist(sdist: Path) -> None:
 
 def install_and_try(name: str, archive: Path, folder: Path) -> None:
     """A new environment with one extra, and what that extra is for."""
-    python = _environment(folder)
-    wanted = str(archive) if name in ("base", "sdist") else f"{archive}[{name}]"
-    _run(python, "-m", "pip", "install", "--quiet", "--constraint", str(ROOT / "constraints.txt"), wanted)
-    _run(python, "-m", "pip", "check")
+    tools, where = _python(folder / "tools"), folder / "environment"
+    shutil.rmtree(where, ignore_errors=True)
+    _run(tools, "-m", "uv", "venv", "--quiet", "--python", sys.executable, str(where))
+    python = _python(where)
+    wanted = f"slalom-xai @ {archive.as_uri()}"
+    if name not in ("base", "sdist"):
+        wanted = wanted.replace(" @", f"[{name}] @")
+    into = ("--python", str(python))
+    pins = ("--constraint", str(ROOT / "constraints.txt"))
+    _run(tools, "-m", "uv", "pip", "install", "--quiet", *into, *pins, wanted)
+    _run(tools, "-m", "uv", "pip", "check", *into)
     with tempfile.TemporaryDirectory() as elsewhere:
         _run(python, "-I", str(ROOT / "scripts" / "smoke.py"), name, where=elsewhere)
 
 
-def _environment(folder: Path) -> Path:
-    venv.create(folder, with_pip=True, clear=True)
+def _python(folder: Path) -> Path:
     return folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 

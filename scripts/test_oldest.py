@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / ".venv-oldest"
 FREE = ("transformers", "tokenizers", "huggingface-hub", "hf-xet", "fsspec", "filelock", "typer")
 """What an older transformers wants in older versions."""
-EXTRAS = "bench,endpoint,frame,methods,plot,web"
+EXTRAS = "endpoint,frame,methods,plot,web"
 TOOLS = ("hypothesis", "pytest", "pytest-timeout", "pytest-xdist")
 TESTS = ("tests/models", "tests/explainers", "tests/methods", "tests/test_api.py", "tests/test_compare.py")
 
@@ -35,18 +35,9 @@ def main() -> int:
     python = str(FOLDER / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python"))
     pins = FOLDER / "constraints.txt"
     pins.write_text("\n".join(kept_pins()) + f"\ntransformers=={options.transformers}\n", encoding="utf-8")
-    install = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--constraint",
-        str(pins),
-        "--editable",
-        f".[{EXTRAS}]",
-        *TOOLS,
-    ]
-    subprocess.run([python, *install], cwd=ROOT, check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "uv>=0.5,<1"], check=True)
+    install = [python, "-m", "uv", "pip", "install", "--quiet", "--python", python, "--constraint", str(pins)]
+    subprocess.run([*install, "--editable", f".[{EXTRAS}]", *TOOLS], cwd=ROOT, check=True)
     shown = (
         "import torch, transformers as t; print('torch', torch.__version__, 'transformers', t.__version__)"
     )
