@@ -27,7 +27,7 @@ def _cell(source: str, names: dict[str, Any], title: str) -> Any:
 def tiny_llm(tmp_path: Path) -> str:
     import prompts
 
-    module, tokenizer = prompts.causal("qwen2")
+    module, tokenizer = prompts.causal("qwen2", max_position_embeddings=256)
     module.save_pretrained(tmp_path / "llm")
     tokenizer.save_pretrained(tmp_path / "llm")
     return str(tmp_path / "llm")

@@ -33,12 +33,36 @@ _AT_ONCE = 16
 class Explainer:
     """A model, ready to be asked why.
 
-    `model` is a transformers model (with `tokenizer`), a pipeline, a directory or hub id, a function
-    over texts, or None for the small sentiment model that comes with this package. `output`, `labels`
-    and `device` say what cannot be seen from it; docs/models.md has the table. `engine` makes its forward
-    passes cheaper; docs/engines.md says which one to choose. With a `prompt`, the model is a causal language
-    model, and `labels` says which answers stand for which labels; with an `endpoint` it is behind an address,
-    under the name `model`. docs/language-models.md has more.
+    Args:
+        model: a transformers model (with `tokenizer`), a pipeline, a directory or hub id, a function over
+            texts; or None for the small sentiment model that comes with this package. docs/models.md has
+            the table.
+        tokenizer: the model's own.
+        output, labels, device, batch_tokens: what cannot be seen from the model.
+        engine, engine_tolerance: cheaper forward passes; docs/engines.md says which to choose.
+        prompt, whole_answers, chat: for a causal language model; `labels` then says which answers stand for
+            which labels (docs/language-models.md).
+        endpoint: where the model is behind an address, under the name `model`.
+
+    Raises:
+        ModelError: where the model cannot be loaded or reached.
+        InputError: for options that do not go together.
+
+    Example:
+        >>> from slalom import Explainer
+        >>> explainer = Explainer()
+        >>> explainer
+        <Explainer of 'bundled': negative, positive>
+        >>> explainer("the food was great but the service was awful").top(1)[0][0]
+        'awful'
+        >>> round(explainer.predict("a dull, overlong film")["negative"])
+        1
+
+        Any function from texts to scores will do:
+
+        >>> loud = Explainer(lambda texts: [text.count("!") - 0.5 for text in texts], labels=["calm", "loud"])
+        >>> loud("stop it !", target="loud").top(1)[0][0]
+        '!'
     """
 
     def __init__(self, model: object = None, tokenizer: object = None, **access: Unpack[Access]):
@@ -59,7 +83,17 @@ class Explainer:
     def predict(self, text: Iterable[Text]) -> list[dict[str, float]]: ...
 
     def predict(self, text: Text | Iterable[Text]) -> dict[str, float] | list[dict[str, float]]:
-        """The model's probability of every label, for a text or for each text of a list."""
+        """The model's probability of every label.
+
+        Args:
+            text: a text, a pair of texts, or a list of them.
+
+        Returns:
+            Probabilities by label, for a list one dictionary for each text.
+
+        Raises:
+            InputError: for blank texts.
+        """
         texts = several(text)
         if texts is None:
             return _predict(self.model, cast(Text, text))
@@ -76,25 +110,34 @@ class Explainer:
     ) -> Explanation | Explanations:
         """Explain a text, a pair of texts (a tuple), or each text of a list.
 
-        A list can also be a pandas or polars Series, an array, a column of a data set.
+        Args:
+            text: the text. A list can also be a pandas or polars Series, an array, a column of a data set.
+            target: label name or index, or a pair of them, ("A", "B"): why A rather than B. For a list also
+                one for each text; by default the predicted label.
+            method: "slalom", another name from `slalom methods`, or a function of your own; all that is not
+                named here is an option of the method.
+            budget: how many queries the method may ask, or "auto" to stop when the scores are good enough.
+            seed: what is drawn at random depends on it alone; 0 by default.
+            units: what gets a score (docs/units.md). "words", read off a fit of tokens; "tokens"; or
+                "sentences", "paragraphs", "lines" and spans [(start, end), …], which stay or go as a whole.
+            refine: explain sentences (or the larger units named) first, then the words of those that
+                matter.
+            long: of a text longer than the model reads, "cut" explains the beginning, "windows" all of it.
+            pretokenized: the text is a list of words, or a list of such lists; each word gets a score.
+            granularity: one score for each of the "positions", or for each of the token "types"; "words"
+                joins tokens before they are asked about, "tokens" is units="tokens".
+            every_class: explain the other labels too, from the same queries (`.of(label)`).
+            side: "first" or "second" of a pair, and the other one stays as it is; "both" by default.
+            progress: True for a bar; or a function that is called with the number of queries asked so far
+                about the current text, also in between; what it raises ends the work.
 
-        target: label name or index, or a pair of them, ("A", "B"): why A rather than B. For a list also one
-        for each text; by default the predicted label.
-        method: "slalom", another name from `slalom methods`, or a function of your own; all that is not
-        named here is an option of the method.
-        budget: how many queries the method may ask, or "auto" to stop when the scores are good enough.
-        seed: what is drawn at random depends on it alone; 0 by default.
-        units: what gets a score (docs/units.md). "words", read off a fit of tokens; "tokens"; or "sentences",
-        "paragraphs", "lines" and spans [(start, end), …], which stay or go as a whole.
-        refine: explain sentences (or the larger units named) first, then the words of those that matter.
-        long: of a text longer than the model reads, "cut" explains the beginning, "windows" all of it.
-        pretokenized: the text is a list of words, or a list of such lists; each word gets a score.
-        granularity: one score for each of the "positions", or for each of the token "types"; "words" joins
-        tokens before they are asked about, "tokens" is units="tokens".
-        every_class: explain the other labels too, from the same queries (`.of(label)`).
-        side: "first" or "second" of a pair, and the other one stays as it is; "both" by default.
-        progress: True for a bar; or a function that is called with the number of queries asked so far about
-        the current text, also in between; what it raises ends the work.
+        Returns:
+            An Explanation; for a list, Explanations.
+
+        Raises:
+            InputError: for texts and options that cannot be used.
+            ModelError: where the model answers with something unusable.
+            FitError: where its answers allow no sound explanation.
         """
         given: Record = {**call}
         spans: list[list[Span]] | None = None
@@ -137,10 +180,27 @@ def explain(
     tokenizer: object = None,
     **options: Unpack[ExplainOptions],
 ) -> Explanation | Explanations:
-    """Explain a text in one call, with all that an `Explainer` takes when it is made and when it is called.
+    """Explain a text in one call.
 
-    Without a model, the bundled one is used; it is loaded once per process. To explain several texts
-    with a model of your own, make an `Explainer` and keep it.
+    Without a model, the bundled one is used; it is loaded once per process. To explain several texts with a
+    model of your own, make an `Explainer` and keep it.
+
+    Args:
+        text: a text, a pair of texts, or a list of them.
+        model, tokenizer: as an `Explainer` takes them.
+        options: what an `Explainer` takes when it is made, and when it is called.
+
+    Returns:
+        An Explanation; for a list, Explanations.
+
+    Raises:
+        SlalomError: what making or calling an `Explainer` raises.
+
+    Example:
+        >>> import slalom
+        >>> explanation = slalom.explain("the food was great but the service was awful")
+        >>> explanation.prediction, explanation.top(1)[0][0]
+        ('negative', 'awful')
     """
     call: Record = {**options}
     access = {name: call.pop(name) for name in declared(Access) if name in call}

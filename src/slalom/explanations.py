@@ -32,7 +32,17 @@ _LEAST = 3
 
 
 class Explanations(list[Explanation]):
-    """Explanations of several texts: a list that shows itself."""
+    """Explanations of several texts: a list that shows itself.
+
+    Example:
+        >>> import slalom
+        >>> several = slalom.explain(["an honest film", "overlong and dull"], effort="fast")
+        >>> several, [one.prediction for one in several]
+        (<2 explanations; print them, or .show() them>, ['positive', 'negative'])
+        >>> page, documents = several.to_html(), several.to_dict()
+        >>> list(several.to_frame().columns[:2])
+        ['document', 'token']
+    """
 
     @overload
     def __getitem__(self, place: SupportsIndex) -> Explanation: ...
@@ -65,13 +75,27 @@ class Explanations(list[Explanation]):
         shown.show_several(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """One page with all answers, each of which opens to its explanation."""
+        """One page with all answers, each of which opens to its explanation.
+
+        Args:
+            path: where to write it, too.
+
+        Returns:
+            The page.
+        """
         from slalom.view import shown
 
         return shown.several_page(self, path)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row for each token of each text; the column `document` counts the texts."""
+        """All of them as one table.
+
+        Returns:
+            One row for each token of each text; the column `document` counts the texts.
+
+        Raises:
+            InputError: where there are none.
+        """
         frames = [one.to_frame().assign(document=place) for place, one in enumerate(self)]
         if not frames:
             raise InputError("there are no explanations to make a frame of")
@@ -81,7 +105,11 @@ class Explanations(list[Explanation]):
         return frame.loc[:, ["document", *(name for name in frame.columns if name != "document")]]
 
     def to_dict(self) -> list[Record]:
-        """The document of each."""
+        """The document of each.
+
+        Returns:
+            A list of dictionaries of JSON's own types.
+        """
         return [one.to_dict() for one in self]
 
 

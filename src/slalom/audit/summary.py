@@ -124,8 +124,8 @@ def summarize(
     Args:
         output: the directory of the explained corpus.
         by: a table for each label that was explained, or for each label that the model predicted.
-        min_count: token types in fewer documents of a table are left out; by default 1 to 20, by the size of
-            the corpus.
+        min_count: token types in fewer documents of a table are left out; by default 1 to 20, by the size
+            of the corpus.
         top: how many badly fitted documents to list.
         batch: documents in memory.
         examples: also find where the strongest words stand, which reads the corpus twice.

@@ -48,11 +48,12 @@ def read(
 
     Args:
         source: a Parquet, CSV, TSV or JSON (Lines) file; a folder saved by `datasets`; a name (imdb, yelp,
-            yelp_hat, movies_rationales, sst2, agnews, emotion, hatexplain), looked up in `data_dir`, then in
-            the folder that SLALOM_DATA names, then on the hub; or a hub id such as "stanfordnlp/imdb".
+            yelp_hat, movies_rationales, sst2, agnews, emotion, hatexplain), looked up in `data_dir`, then
+            in the folder that SLALOM_DATA names, then on the hub; or a hub id such as "stanfordnlp/imdb".
         split: only rows of this split. None reads all of them.
         text, label: column names where they are not the usual ones; a pair of names reads pairs of texts.
-        labels: the names of the labels in order; by default the source's own, sorted where they are strings.
+        labels: the names of the labels in order; by default the source's own, sorted where they are
+            strings.
         limit, seed, balanced: which documents, see `slalom.data.draw`.
         data_dir: where data sets lie.
         on_bad: a row without a usable text is an error that names it ("raise"), or is skipped and counted.

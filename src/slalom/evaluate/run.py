@@ -63,10 +63,10 @@ def evaluate(
     Args:
         explainer: the model.
         documents: what to explain (`slalom.data.read` reads them).
-        methods: names with options, `"lime:budget=500"`, `"slalom:score=importance"`; by default all that the
-            model allows.
-        protocols: likewise, or functions that are declared protocols; by default those that apply and do not
-            explain texts again.
+        methods: names with options, `"lime:budget=500"`, `"slalom:score=importance"`; by default all that
+            the model allows.
+        protocols: likewise, or functions that are declared protocols; by default those that apply and do
+            not explain texts again.
         out: a directory. Finished documents stay in it whatever happens; the same call continues there.
         target: the label to explain; by default the one that is predicted.
         budget: the most queries of a method that has no budget in its name.
