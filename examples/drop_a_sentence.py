@@ -8,7 +8,7 @@ import math
 
 from slalom import Explainer
 
-SENTENCES = ("The actors are wonderful.", "The music is great.", "The story is dull.")
+SENTENCES = ("The first half is wonderful and funny.", "The second half is boring.")
 explainer = Explainer()
 text = " ".join(SENTENCES)
 found = {name: explainer(text, target="positive", method=name) for name in ("slalom", "lime", "kernel_shap")}
@@ -19,7 +19,7 @@ def log_odds(text: str) -> float:
     return math.log(p / (1 - p))
 
 
-print(f"{'without':27} {'slalom':>7} {'lime':>7} {'shap':>7} {'the model':>10}")
+print(f"{'without':40} {'slalom':>7} {'lime':>7} {'shap':>7} {'the model':>10}")
 for sentence in SENTENCES:
     start = text.index(sentence)
     spans = found["slalom"].tokens.spans
@@ -28,4 +28,4 @@ for sentence in SENTENCES:
     slalom = found["slalom"].predict(kept) - found["slalom"].predict(range(len(spans)))
     added = [-found[name].score()[gone].sum() for name in ("lime", "kernel_shap")]
     model = log_odds(text.replace(sentence, "").strip()) - log_odds(text)
-    print(f"{sentence:27} {slalom:+7.2f} {added[0]:+7.2f} {added[1]:+7.2f} {model:+10.2f}")
+    print(f"{sentence:40} {slalom:+7.2f} {added[0]:+7.2f} {added[1]:+7.2f} {model:+10.2f}")

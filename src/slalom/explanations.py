@@ -39,7 +39,7 @@ class Explanations(list[Explanation]):
         >>> several = slalom.explain(["an honest film", "overlong and dull"], effort="fast")
         >>> several, [one.prediction for one in several]
         (<2 explanations; print them, or .show() them>, ['positive', 'negative'])
-        >>> page, documents = several.to_html(), several.to_dict()
+        >>> page, documents = several.to_html(), several.to_dict()  # several.show()
         >>> list(several.to_frame().columns[:2])
         ['document', 'token']
     """

@@ -105,20 +105,44 @@ def explain_corpus(
     max_characters: int = MAX_CHARACTERS,
     progress: Progress | None = None,
 ) -> Totals:
-    """Explain every document of a corpus; the explanations go to `output`, a directory of Parquet files.
+    """Explain every document of a corpus; the explanations go to a directory of Parquet files.
 
-    source: a Parquet, CSV or JSON lines file, a folder of them or of .txt files, a pattern with `*`, or a
-        data set of the hub; paths are local or any address that fsspec knows.
-    text, id, split: columns, see docs/corpus.md. limit: the first documents only.
-    device, batch_tokens, engine, engine_tolerance: as an Explainer takes them, but that batches have a fixed
-        size: batches that tune themselves round differently from run to run.
-    prompt, labels, endpoint: of a language model, as an Explainer takes them. Where an endpoint's limit is
-        reached, the run stops with a StoppedError; it goes on with `resume`, and nothing is asked twice.
-    target, method, budget, seed, granularity, units, long, options: as an Explainer is called with.
-    where: this process, or how many workers of which Ray cluster.
-    resume: go on with an unfinished run of the same corpus and settings; damaged parts are made anew. None
-        goes on, too, but leaves a finished run alone.
-    fresh: drop what a run has written to `output` before, and begin again.
+    Args:
+        source: a Parquet, CSV or JSON lines file, a folder of them or of .txt files, a pattern with `*`, or
+            a data set of the hub; paths are local or any address that fsspec knows.
+        output: the directory.
+        text, id, split: columns, see docs/corpus.md.
+        limit: the first documents only.
+        model: a directory or hub id; by default the bundled model.
+        device, batch_tokens, engine, engine_tolerance: as an Explainer takes them, but that batches have a
+            fixed size: batches that tune themselves round differently from run to run.
+        prompt, labels, endpoint: of a language model, as an Explainer takes them. Where an endpoint's limit
+            is reached, the run stops with a StoppedError; it goes on with `resume`, and nothing is asked
+            twice.
+        target, method, budget, seed, granularity, units, long, options: as an Explainer is called with.
+        where: this process, or how many workers of which Ray cluster.
+        resume: go on with an unfinished run of the same corpus and settings; damaged parts are made anew.
+        keep_text, tokens_table: also write the texts, or a table with a row for each token.
+        group: documents of a part.
+        max_characters: longer texts become rows that say so.
+        progress: called with the totals so far.
+
+    Returns:
+        How many documents were explained, failed and kept from before, and how fast.
+
+    Raises:
+        InputError: for a corpus or settings that cannot be used.
+        StoppedError: where an endpoint's limit is reached.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from slalom.corpus.run import explain_corpus
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     reviews = pathlib.Path(folder, "reviews.csv")
+        ...     _ = reviews.write_text("text" + chr(10) + "a great film" + chr(10) + "an awful film")
+        ...     totals = explain_corpus(str(reviews), f"{folder}/explained", target="positive")
+        ...     len(list(pathlib.Path(folder, "explained").rglob("*.parquet"))) > 0
+        True
     """
     at_least_one(limit=limit, group=group, max_characters=max_characters, batch_tokens=batch_tokens)
     call = {"target": target, "method": method, "budget": budget, "seed": seed, "granularity": granularity}
