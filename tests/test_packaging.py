@@ -1,7 +1,8 @@
-"""What is depended on: ranges with both ends, and pins of everything that was tested."""
+"""What is released: metadata, ranges with both ends, pins of what was tested, checks of a release."""
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from importlib.util import module_from_spec, spec_from_file_location
@@ -47,13 +48,65 @@ def test_pins_lie_in_the_ranges(requirements: list[Requirement]) -> None:
     assert [str(one) for one in known if pinned[canonicalize_name(one.name)] not in one.specifier] == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems need a few packages more")
-def test_everything_that_the_tests_need_is_pinned() -> None:
-    spec = spec_from_file_location("lock", ROOT / "scripts" / "lock.py")
+def _script(name: str) -> Any:
+    spec = spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    lock = module_from_spec(spec)
-    spec.loader.exec_module(lock)
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
+
+
+def test_one_version_everywhere(project: dict[str, Any]) -> None:
+    version = project["project"]["version"]
+    assert f"version: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    newest = re.search(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest is not None
+    assert newest.group(1) in (version, "Unreleased")
+
+
+def test_an_index_can_show_it(project: dict[str, Any]) -> None:
+    told = project["project"]
+    assert {"Homepage", "Documentation", "Source", "Issues", "Changelog"} <= set(told["urls"])
+    assert all(url.startswith("https://") for url in told["urls"].values())
+    for minor in (11, 12, 13):
+        assert f"Programming Language :: Python :: 3.{minor}" in told["classifiers"]
+    assert "Typing :: Typed" in told["classifiers"]
+
+
+def test_every_extra_is_tried_before_a_release(project: dict[str, Any]) -> None:
+    extras = _script("release_check").extras()
+    assert set(extras) == set(_script("smoke").EXTRAS)
+    assert set(extras) == set(project["project"]["optional-dependencies"]) - {"dev"}
+
+
+def test_the_oldest_transformers_is_the_lower_bound(project: dict[str, Any]) -> None:
+    oldest = _script("test_oldest")
+    (wanted,) = [one for one in project["project"]["dependencies"] if one.startswith("transformers")]
+    assert oldest.oldest("transformers") in Requirement(wanted).specifier
+    assert not [pin for pin in oldest.kept_pins() if pin.startswith("transformers==")]
+    assert [pin for pin in oldest.kept_pins() if pin == f"torch=={constraints()['torch']}"]
+
+
+def test_workflows_have_their_jobs() -> None:
+    yaml = pytest.importorskip("yaml")
+    folder = ROOT / ".github" / "workflows"
+    jobs = {
+        path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"] for path in folder.glob("*.yml")
+    }
+    assert set(jobs["test"]) == {"suite", "base", "docs", "oldest"}
+    assert set(jobs["release"]) == {"build", "publish"}
+    for form in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"):
+        assert {"name", "description", "body"} <= set(yaml.safe_load(form.read_text(encoding="utf-8")))
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"][0][
+        "hooks"
+    ]
+    assert {"ruff", "ruff-format"} <= {hook["id"] for hook in hooks}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems need a few packages more")
+def test_everything_that_the_tests_need_is_pinned() -> None:
+    lock = _script("lock")
     pinned = constraints()
     assert set(lock.pins()) <= set(pinned)
     assert all(Version(version).local is None for version in pinned.values())
