@@ -49,6 +49,11 @@ def test_the_tutorial_runs() -> None:
     assert "READ" in printed
 
 
+def test_the_concepts_run() -> None:
+    text = (DOCS / "concepts.md").read_text(encoding="utf-8")
+    assert _run("concepts.md") == re.findall(r"^print\(.*\) +# (\[[^\]]*\])", text, flags=re.MULTILINE)
+
+
 def test_the_guides_run(behave: Any, llm_server: str) -> None:
     del behave
     text = (DOCS / "how-to.md").read_text(encoding="utf-8")

@@ -66,7 +66,7 @@ def _sections(doc: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", sorted({**FUNCTIONS, **METHODS}))
 def test_a_function_says_what_it_takes_gives_and_raises(name: str) -> None:
     function = {**FUNCTIONS, **METHODS}[name]
-    other = re.search(r"; as `([\w.]+)\.(\w+)`\.$", inspect.getdoc(function) or "")
+    other = re.search(r"; as `([\w.]+)\.(\w+)`\.$", " ".join((inspect.getdoc(function) or "").split()))
     if other:
         function = getattr(importlib.import_module(other.group(1)), other.group(2))
     sections = _sections(inspect.getdoc(function) or "")
