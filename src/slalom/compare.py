@@ -54,7 +54,18 @@ class Predicted:
 
 
 class Compared(dict[str, Explanation | str]):
-    """What `compare` gives: explanations by method, or why there is none. It shows itself."""
+    """What `compare` gives: explanations by method, or why there is none. It shows itself.
+
+    Example:
+        >>> from slalom import Explainer
+        >>> from slalom.compare import Compared, compare
+        >>> compared = compare(Explainer(), "not bad", ["slalom", "random"])
+        >>> compared
+        <Comparison of slalom, random>
+        >>> page, frame = compared.to_html(), compared.to_frame()  # compared.show(), compared.plot()
+        >>> list(Compared.from_dict(compared.to_dict()))
+        ['slalom', 'random']
+    """
 
     predicted: Predicted = Predicted()
     """How well each of them predicts the model here."""
@@ -69,27 +80,47 @@ class Compared(dict[str, Explanation | str]):
         return view.fragment(self)
 
     def show(self, *, signed: bool = False) -> None:
-        """Show the methods side by side here, in a notebook or in a terminal."""
+        """Show the methods side by side here, in a notebook or in a terminal.
+
+        Args:
+            signed: compare scores with their signs, rather than their sizes.
+        """
         from slalom.view import compare as view
         from slalom.view import shown
 
         shown.display(self, lambda console: view.show(self, console, signed=signed))
 
     def to_html(self, path: str | os.PathLike[str] | None = None, *, signed: bool = False) -> str:
-        """The same as one page that needs nothing but itself; written to `path` where one is given."""
+        """The same as one page that needs nothing but itself.
+
+        Args:
+            path: where to write it, too.
+            signed: compare scores with their signs, rather than their sizes.
+
+        Returns:
+            The page.
+        """
         from slalom.view import compare_html as view
         from slalom.view import shown
 
         return shown.written(view.render(self, signed=signed), path)
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row for each token, one column for each method: the score it ranks by."""
+        """The scores as a table.
+
+        Returns:
+            One row for each token, one column for each method: the score it ranks by.
+        """
         found = explained(self)
         frame = next(iter(found.values())).to_frame()[["token", "start", "end"]]
         return frame.assign(**{name: one.score() for name, one in found.items()})
 
     def to_dict(self) -> Record:
-        """The document that `slalom compare --json` prints."""
+        """The document that `slalom compare --json` prints.
+
+        Returns:
+            A dictionary of JSON's own types.
+        """
         found = explained(self)
         return {
             "format": "slalom-comparison",
@@ -110,7 +141,17 @@ class Compared(dict[str, Explanation | str]):
 
     @classmethod
     def from_dict(cls, document: Record) -> Compared:
-        """The comparison in a document made by `to_dict`."""
+        """The comparison in a document made by `to_dict`.
+
+        Args:
+            document: what `to_dict` gave.
+
+        Returns:
+            The comparison.
+
+        Raises:
+            InputError: where it is no such document, or a damaged one.
+        """
         if document.get("format") != "slalom-comparison":
             raise InputError(f"this is no comparison of methods: its format is {document.get('format')!r}")
         try:
@@ -124,7 +165,15 @@ class Compared(dict[str, Explanation | str]):
         return found
 
     def plot(self, *, signed: bool = False, ax: Axes | None = None) -> Axes:
-        """The rank correlations between the methods, as a matplotlib picture."""
+        """The rank correlations between the methods, as a matplotlib picture.
+
+        Args:
+            signed: compare scores with their signs, rather than their sizes.
+            ax: axes to draw on; by default new ones.
+
+        Returns:
+            The axes.
+        """
         from slalom.view import plot
 
         return plot.compare(self, signed=signed, ax=ax)
@@ -139,11 +188,30 @@ def compare(
     data: object = None,
     **call: Unpack[CallOptions],
 ) -> Compared:
-    """Explain one text by several methods (by default all): explanations by name, or the reason for none.
+    """Explain one text by several methods, and see which of them predicts the model best there.
 
-    call: what an `Explainer` takes when it is called (target, budget, seed, granularity …), the same for all.
-    options: options of single methods, by their names.
-    data: labelled texts, for the methods that need them.
+    Args:
+        explainer: the model.
+        text: a text, or a pair of texts.
+        methods: names from `slalom methods`; by default all.
+        options: options of single methods, by their names.
+        data: labelled texts, for the methods that need them.
+        call: what an `Explainer` takes when it is called (target, budget, seed …), the same for all.
+
+    Returns:
+        Explanations by method, or the reason for none; `predicted` says how well each predicts the model.
+
+    Raises:
+        SlalomError: where no method could explain the text.
+
+    Example:
+        >>> from slalom import Explainer
+        >>> from slalom.compare import compare
+        >>> compared = compare(Explainer(), "a dull, overlong film", ["slalom", "occlusion"])
+        >>> {name: one.top(1)[0][0] for name, one in compared.items()}
+        {'slalom': 'dull', 'occlusion': 'dull'}
+        >>> sorted(compared.to_dict())[:2]
+        ['correlations', 'format']
     """
     chosen = order(names()) if methods is None else list(dict.fromkeys(methods))
     own = _options(chosen, options or {}, data)

@@ -48,9 +48,26 @@ __all__ = ["Cost", "Explanation", "Scores"]
 class Explanation:
     """What one method says about one text and one label. Scores are aligned with the tokens in their order.
 
-    `scores` holds the method's scores by name (for SLALOM: share, value, importance, removal, shapley;
-    for single-score methods: attribution), `stderr` their standard errors where the method has them,
-    `ranking` the name of the score to rank and to highlight by.
+    `scores` holds the method's scores by name (for SLALOM: share, value, importance, removal, shapley; for
+    single-score methods: attribution), `stderr` their standard errors where the method has them, `ranking`
+    the name of the score to rank and to highlight by.
+
+    Example:
+        >>> import slalom
+        >>> found = slalom.explain("great food but awful service", target="negative", every_class=True)
+        >>> found.top(1)[0][0], found.signed(), len(found.score("share"))
+        ('awful', True, 5)
+        >>> bool(found.predict([0, 1]) < 0 < found.predict([2, 3, 4]))  # if only these tokens stood there
+        True
+        >>> found.of("positive").target, len(found.at("sentences"))
+        ('positive', 1)
+        >>> again = slalom.Explanation.from_dict(found.to_dict())  # found.save(path), Explanation.load(path)
+        >>> page, frame = found.to_html(), found.to_frame()  # found.show(), found.plot("waterfall")
+        >>> list(frame["token"])[:2]
+        ['great', 'food']
+
+        Others' results become explanations by `Explanation.from_shap(…)`, `Explanation.from_captum(…)`,
+        `Explanation.from_lime(…)`, `Explanation.from_inseq(…)` and `Explanation.from_ferret(…)`.
     """
 
     tokens: Tokens
@@ -105,10 +122,16 @@ class Explanation:
         return len(self.tokens)
 
     def at(self, units: Units | str) -> Explanation:
-        """The same explanation over larger units: "words", "sentences", "paragraphs", "lines", or spans.
+        """The same explanation over larger units, from the same answers of the model.
 
-        Scores come from the same answers of the model. Units that are no larger than what was explained, and
-        "tokens", give the explanation itself. Standard errors are there for the units it was made for.
+        Units that are no larger than what was explained, and "tokens", give the explanation itself.
+        Standard errors are there for the units it was made for.
+
+        Args:
+            units: "words", "sentences", "paragraphs", "lines", or spans.
+
+        Returns:
+            The explanation of these units.
         """
         name = units if isinstance(units, str) else name_of(units)
         stored = self.levels.get(name) if isinstance(units, str) else None
@@ -147,7 +170,17 @@ class Explanation:
         return self.at(units) if units == "words" else self
 
     def score(self, name: str | None = None) -> FloatArray:
-        """A score by name; without a name, the one to rank by."""
+        """A score by name.
+
+        Args:
+            name: by default that of the score to rank by.
+
+        Returns:
+            (n,) one number for each token.
+
+        Raises:
+            InputError: where the method has no such score.
+        """
         known = self.ranking if name is None else today(str(check("score", name, str)))
         if known not in self.scores:
             have = ", ".join(self.scores)
@@ -155,7 +188,14 @@ class Explanation:
         return self.scores[known]
 
     def signed(self, score: str | None = None) -> bool:
-        """Whether a score says for or against; without a name, the one to rank by."""
+        """Whether a score says for or against.
+
+        Args:
+            score: its name; by default that of the score to rank by.
+
+        Returns:
+            False for attention, norms and the like.
+        """
         return (self.ranking if score is None else score) not in self.unsigned
 
     @property
@@ -198,7 +238,17 @@ class Explanation:
         return self.labels[int(np.argmax(self.probabilities))]
 
     def of(self, label: str) -> Explanation:
-        """The explanation of another label of the same text."""
+        """The explanation of another label of the same text.
+
+        Args:
+            label: its name.
+
+        Returns:
+            Its explanation.
+
+        Raises:
+            InputError: where it was not explained; explain with `every_class=True`.
+        """
         if check("label", label, str) == self.target:
             return self
         if label not in self.classes:
@@ -209,7 +259,15 @@ class Explanation:
         return self.classes[label]
 
     def top(self, k: int = 10, score: str | None = None) -> list[tuple[str, float]]:
-        """The k words (or what else is shown) with the largest absolute score."""
+        """The words (or what else is shown) with the largest absolute score.
+
+        Args:
+            k: how many.
+            score: by its name; by default the one to rank by.
+
+        Returns:
+            Words with their scores, the strongest first.
+        """
         shown = self.shown
         scores, listed = shown.score(score), shown.listed
         order = listed[np.argsort(-np.abs(scores[listed]), kind="stable")[: check("k", k, Count)]]
@@ -224,7 +282,14 @@ class Explanation:
     def predict(self, kept: Iterable[int] | Iterable[bool]) -> float:
         """The surrogate's score of the target if only the kept tokens stood there.
 
-        `kept` is a boolean for each token, or the positions of the kept tokens (repeats count).
+        Args:
+            kept: a boolean for each token, or the positions of the kept tokens (repeats count).
+
+        Returns:
+            The score, in units of `output`.
+
+        Raises:
+            InputError: where the method fits no surrogate.
         """
         if self.surrogate is None:
             raise InputError(
@@ -238,7 +303,14 @@ class Explanation:
         return "removal" in self.scores and self.settings.get("removal") == "measured"
 
     def to_frame(self) -> pandas.DataFrame:
-        """One row for each token: its string, place, scores and standard errors."""
+        """The explanation as a table.
+
+        Returns:
+            One row for each token: its string, place, scores and standard errors.
+
+        Raises:
+            MissingExtraError: where pandas is not installed.
+        """
         try:
             import pandas
         except ImportError as error:
@@ -255,48 +327,78 @@ class Explanation:
         return pandas.DataFrame(columns)
 
     def to_dict(self) -> Record:
-        """The document that `save` writes, in JSON's own types. It holds everything but the model's frame."""
+        """The document that `save` writes. It holds everything but the model's frame.
+
+        Returns:
+            A dictionary of JSON's own types.
+        """
         return _serialise().to_dict(self)
 
     @classmethod
     def from_dict(cls, document: Record) -> Explanation:
-        """The explanation in a document made by `to_dict`."""
+        """The explanation in a document made by `to_dict`.
+
+        Args:
+            document: what `to_dict` gave.
+
+        Returns:
+            The explanation.
+
+        Raises:
+            InputError: where it is no such document, or a damaged one.
+        """
         return _serialise().from_dict(document)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the explanation as JSON; the file is replaced as a whole or not touched."""
+        """Write the explanation as JSON; the file is replaced as a whole or not touched.
+
+        Args:
+            path: the file.
+        """
         _serialise().save(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Explanation:
-        """Read an explanation that `save` wrote. Nothing in the file is executed."""
+        """Read an explanation that `save` wrote. Nothing in the file is executed.
+
+        Args:
+            path: the file.
+
+        Returns:
+            The explanation.
+
+        Raises:
+            InputError: where it is no such file, or a damaged one.
+        """
         return _serialise().load(path)
 
     @classmethod
     def from_shap(cls, found: object, **options: Unpack[ShapOptions]) -> Explanation:
-        """A text of a `shap.Explanation`; with an `explainer`, on the tokens and labels of its model."""
+        """A text of a `shap.Explanation`; as `slalom.foreign.from_shap`."""
         return _foreign().from_shap(found, **options)
 
     @classmethod
     def from_captum(
         cls, attributions: ArrayLike, tokens: Sequence[str], **options: Unpack[Words]
     ) -> Explanation:
-        """Attributions of captum (a tensor) for tokens; the options say what they are attributions of."""
+        """Attributions of captum (a tensor) for tokens; as `slalom.foreign.from_captum`."""
         return _foreign().from_captum(attributions, tokens, **options)
 
     @classmethod
     def from_lime(cls, found: object, **options: Unpack[LimeOptions]) -> Explanation:
-        """A text explanation of the package lime."""
+        """A text explanation of the package lime; as `slalom.foreign.from_lime`."""
         return _foreign().from_lime(found, **options)
 
     @classmethod
     def from_inseq(cls, found: object, **options: Unpack[InseqOptions]) -> Explanation:
-        """inseq's attribution of the input, summed over the generated tokens, or for one `step`."""
+        """inseq's attribution of the input, summed over the generated tokens or of one step; as
+        `slalom.foreign.from_inseq`.
+        """
         return _foreign().from_inseq(found, **options)
 
     @classmethod
     def from_ferret(cls, found: object, **options: Unpack[FerretOptions]) -> Explanation:
-        """An explanation of the package ferret; special tokens are left out."""
+        """One of the package ferret, without its special tokens; as `slalom.foreign.from_ferret`."""
         return _foreign().from_ferret(found, **options)
 
     def __repr__(self) -> str:
@@ -310,18 +412,34 @@ class Explanation:
         return _shown().fragment(self)
 
     def show(self, *, every_token: bool = False) -> None:
-        """Show the explanation here: a live page in a notebook, text and table in a terminal."""
+        """Show the explanation here: a live page in a notebook, text and table in a terminal.
+
+        Args:
+            every_token: list all tokens in a terminal, not only the strongest.
+        """
         _shown().show(self, every_token)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The report as one page that needs nothing but itself; written to `path` where one is given."""
+        """The report as one page that needs nothing but itself.
+
+        Args:
+            path: where to write it, too.
+
+        Returns:
+            The page.
+        """
         return _shown().page(self, path)
 
     def plot(self, kind: Literal["bar", "plane", "waterfall", "text"] = "bar", **options: object) -> Axes:
-        """A matplotlib picture, on new axes or on `ax`.
+        """A matplotlib picture.
 
-        "bar": the strongest tokens; "plane": value and importance of every token type; "waterfall": how the
-        scores add up to the output; "text": the coloured text. `options` are those of `slalom.view.plot`.
+        Args:
+            kind: "bar", the strongest tokens; "plane", value and importance of every token type;
+                "waterfall", how the scores add up to the output; "text", the coloured text.
+            options: those of `slalom.view.plot`, `ax` among them.
+
+        Returns:
+            The axes.
         """
         return _shown().picture(self, kind, options)
 

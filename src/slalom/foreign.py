@@ -112,7 +112,29 @@ def from_shap(
     target: str | int | None = None,
     explainer: HasModel | None = None,
 ) -> Explanation:
-    """One text of a `shap.Explanation`; of several outputs, the one named or the largest."""
+    """One text of a `shap.Explanation`; of several outputs, the one named or the largest.
+
+    Args:
+        found: what shap gave.
+        row: which of its texts, where there are several.
+        target: which of its outputs, by name or number.
+        explainer: with it, the explanation has the tokens and labels of its model.
+
+    Returns:
+        The explanation, which shows itself and can be judged like one of this library.
+
+    Raises:
+        InputError: where scores and tokens do not fit together.
+
+    Example:
+        >>> import numpy as np
+        >>> from types import SimpleNamespace
+        >>> from slalom.foreign import from_shap
+        >>> words, values = np.array(["not ", "bad"], dtype=object), np.array([0.5, -1.0])
+        >>> found = SimpleNamespace(values=values, data=words, base_values=0.1, output_names=None)
+        >>> from_shap(found).top(1)[0][0]
+        'bad'
+    """
     result: Any = found
     values, data, base = result.values, result.data, np.asarray(result.base_values, dtype=float)
     if not isinstance(data[0], str):  # a batch of texts
@@ -147,7 +169,27 @@ def from_shap(
 
 
 def from_captum(attributions: ArrayLike, tokens: Sequence[str], **options: Unpack[Words]) -> Explanation:
-    """captum's attributions: a tensor over tokens, or over (1,) tokens and embedding, which is summed."""
+    """captum's attributions: a tensor over tokens, or over (1,) tokens and embedding, which is summed.
+
+    Args:
+        attributions: the tensor.
+        tokens: the strings of the tokens.
+        text: the text, where it is not the tokens joined.
+        target: the label that was explained.
+        labels: the names of all labels.
+        explainer: with it, the explanation has the tokens and labels of its model.
+
+    Returns:
+        The explanation, which shows itself and can be judged like one of this library.
+
+    Raises:
+        InputError: where scores and tokens do not fit together.
+
+    Example:
+        >>> from slalom.foreign import from_captum
+        >>> from_captum([0.5, -1.0], ["not", "bad"]).top(1)[0][0]
+        'bad'
+    """
     values = _numbers(attributions)
     if values.ndim > 1 and values.shape[0] == 1 and values.shape[0] != len(tokens):
         values = values[0]
@@ -160,7 +202,28 @@ def from_captum(attributions: ArrayLike, tokens: Sequence[str], **options: Unpac
 def from_lime(
     found: object, *, target: str | int | None = None, explainer: HasModel | None = None
 ) -> Explanation:
-    """A `lime.explanation.Explanation` of a text; every occurrence of a word has the word's weight."""
+    """A `lime.explanation.Explanation` of a text; every occurrence of a word has the word's weight.
+
+    Args:
+        found: what lime gave.
+        target: which of its labels, by name or number.
+        explainer: with it, the explanation has the tokens and labels of its model.
+
+    Returns:
+        The explanation, which shows itself and can be judged like one of this library.
+
+    Raises:
+        InputError: where scores and tokens do not fit together.
+
+    Example:
+        >>> import numpy as np
+        >>> from lime.lime_text import LimeTextExplainer
+        >>> from slalom.foreign import from_lime
+        >>> def rule(texts):
+        ...     return np.array([[0.9, 0.1] if "bad" in text else [0.1, 0.9] for text in texts])
+        >>> from_lime(LimeTextExplainer(random_state=0).explain_instance("so bad", rule)).top(1)[0][0]
+        'bad'
+    """
     result: Any = found
     indexed = result.domain_mapper.indexed_string
     names = [str(name) for name in result.class_names] if result.class_names is not None else None
@@ -189,7 +252,30 @@ def from_lime(
 def from_inseq(
     found: object, *, row: int | None = None, step: int | None = None, explainer: HasModel | None = None
 ) -> Explanation:
-    """inseq's attribution of the input, summed over the generated tokens, or for one of them (`step`)."""
+    """inseq's attribution of the input, summed over the generated tokens, or for one of them.
+
+    Args:
+        found: what inseq gave.
+        row: which of its texts, where there are several.
+        step: one generated token instead of all.
+        explainer: with it, the explanation has the tokens and labels of its model.
+
+    Returns:
+        The explanation, which shows itself and can be judged like one of this library.
+
+    Raises:
+        InputError: where scores and tokens do not fit together.
+
+    Example:
+        >>> import torch
+        >>> from types import SimpleNamespace as Named
+        >>> from slalom.foreign import from_inseq
+        >>> words = [Named(token="not"), Named(token="bad")]
+        >>> scores = torch.tensor([[0.5], [1.0]])
+        >>> found = Named(source=words, source_attributions=scores, target=[], attr_pos_start=0)
+        >>> from_inseq(found).top(1)[0][0]
+        'bad'
+    """
     sequences = getattr(found, "sequence_attributions", [found])
     one: Any = sequences[_row(row, len(sequences))]
     if one.source_attributions is not None:
@@ -207,7 +293,27 @@ def from_inseq(
 def from_ferret(
     found: object, *, labels: Sequence[str] | None = None, explainer: HasModel | None = None
 ) -> Explanation:
-    """A `ferret` Explanation: text, tokens, scores, explainer, target. Special tokens are left out."""
+    """A `ferret` Explanation: text, tokens, scores, explainer, target. Special tokens are left out.
+
+    Args:
+        found: what ferret gave.
+        labels: the names of all labels.
+        explainer: with it, the explanation has the tokens and labels of its model.
+
+    Returns:
+        The explanation, which shows itself and can be judged like one of this library.
+
+    Raises:
+        InputError: where scores and tokens do not fit together.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> from slalom.foreign import from_ferret
+        >>> found = SimpleNamespace(explainer="LIME", tokens=["not", "bad"], scores=[0.5, -1.0])
+        >>> found.text, found.target = "not bad", "positive"
+        >>> from_ferret(found).top(1)[0][0]
+        'bad'
+    """
     result: Any = found
     return from_words(
         f"ferret {result.explainer}",

@@ -44,7 +44,16 @@ class AnswerPart:
 
 @dataclass(frozen=True, eq=False)
 class AnswerExplanation:
-    """Why a language model gave this answer: value and importance of every source. It shows itself."""
+    """Why a language model gave this answer: value and importance of every source. It shows itself.
+
+    `explain_answer` makes it; its example shows `found.without(0)`, `found.to_dict()` and
+    `found.to_html()`.
+
+    Example:
+        >>> from slalom.sources import AnswerExplanation
+        >>> sorted(AnswerExplanation.__dataclass_fields__)
+        ['answer', 'explanation', 'parts', 'question']
+    """
 
     question: str
     answer: str
@@ -57,7 +66,17 @@ class AnswerExplanation:
         return tuple(source.strip() for source in self.explanation.tokens.strings)
 
     def without(self, source: int) -> float:
-        """The log-odds of the answer if this source were not there: measured, or by the surrogate."""
+        """The log-odds of the answer if this source were not there: measured, or by the surrogate.
+
+        Args:
+            source: its number, from 0 on.
+
+        Returns:
+            The log-odds.
+
+        Raises:
+            InputError: where there is no such source.
+        """
         if not 0 <= source < len(self.explanation):
             raise InputError(f"there are sources 0 to {len(self.explanation) - 1}; got {shown(source)}")
         if self.explanation.measured:
@@ -65,7 +84,11 @@ class AnswerExplanation:
         return self.explanation.predict(np.arange(len(self.explanation)) != source)
 
     def to_dict(self) -> Record:
-        """In JSON's own types; the explanations are those of `Explanation.to_dict`."""
+        """In JSON's own types; the explanations are those of `Explanation.to_dict`.
+
+        Returns:
+            The document that `slalom explain-answer --json` prints.
+        """
         parts = [
             {"text": part.text, "span": list(part.span), "explanation": part.explanation.to_dict()}
             for part in self.parts
@@ -93,7 +116,14 @@ class AnswerExplanation:
         return views.answered_fragment(self)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The answer, its parts and the sources as one page that needs nothing but itself."""
+        """The answer, its parts and the sources as one page that needs nothing but itself.
+
+        Args:
+            path: where to write it, too.
+
+        Returns:
+            The page.
+        """
         from slalom.view import shown as views
 
         return views.answered_page(self, path)
@@ -116,12 +146,39 @@ def explain_answer(
 ) -> AnswerExplanation:
     """Explain a causal language model's answer by the sources it was given.
 
-    model: a directory or hub id, or a causal model of transformers with its `tokenizer`.
-    sources: a list of texts, or one text whose `units` (sentences by default) are the sources.
-    answer: what was answered; by default the model answers now, without chance.
-    parts: explain parts of the answer, too: "sentences", "words" or spans of the answer.
-    prompt: holds {text} and {question}. chat: through the tokenizer's chat template, if it has one.
-    call: what an `Explainer` takes when it is called: method, budget, seed, and options of the method.
+    Args:
+        model: a directory or hub id, or a causal model of transformers with its `tokenizer`.
+        question: what is asked.
+        sources: a list of texts, or one text whose `units` (sentences by default) are the sources.
+        answer: what was answered; by default the model answers now, without chance.
+        tokenizer: the model's own.
+        units: what a single text is cut into.
+        parts: explain parts of the answer, too: "sentences", "words" or spans of the answer.
+        prompt: holds {text} and {question}.
+        chat: through the tokenizer's chat template, if it has one.
+        device: where to run the model.
+        max_new_tokens: of an answer that the model gives now.
+        call: what an `Explainer` takes when it is called: method, budget, seed, and options of the method.
+
+    Returns:
+        The explanation of the whole answer, and of its parts.
+
+    Raises:
+        InputError: where there is no source, or no answer.
+
+    Example:
+        A tiny model of random weights, so that this runs anywhere:
+
+        >>> import slalom, transformers
+        >>> from slalom.models import bundled
+        >>> tokenizer = transformers.AutoTokenizer.from_pretrained(bundled())
+        >>> size = {"n_embd": 8, "n_layer": 1, "n_head": 1, "n_positions": 64, "vocab_size": len(tokenizer)}
+        >>> model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**size)).eval()
+        >>> soup = ["The soup was cold.", "The cake was great."]
+        >>> found = slalom.explain_answer(model, "Is the soup good?", soup, "No", tokenizer=tokenizer)
+        >>> found.sources
+        ('The soup was cold.', 'The cake was great.')
+        >>> without, page, document = found.without(0), found.to_html(), found.to_dict()
     """
     from slalom.models.prompted import AnswerModel, generate
 

@@ -122,6 +122,7 @@ def explain_corpus(
         target, method, budget, seed, granularity, units, long, options: as an Explainer is called with.
         where: this process, or how many workers of which Ray cluster.
         resume: go on with an unfinished run of the same corpus and settings; damaged parts are made anew.
+        fresh: begin again where the directory holds another run.
         keep_text, tokens_table: also write the texts, or a table with a row for each token.
         group: documents of a part.
         max_characters: longer texts become rows that say so.
