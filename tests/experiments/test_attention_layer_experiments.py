@@ -33,7 +33,15 @@ from slalom_lab.experiments._shared.attention_models import (
     texts_to_explain,
     untrained,
 )
-from slalom_lab.experiments._shared.outcome import Findings, NotRun, Row, RunSettings, distinct, select
+from slalom_lab.experiments._shared.outcome import (
+    Findings,
+    NotRun,
+    Row,
+    RunSettings,
+    Verdict,
+    distinct,
+    select,
+)
 
 RECIPE = Recipe(60, 2, vocabulary=60, rate=1e-2, batch=16, tested=20, width=8, heads=2, places=24)
 EXPERIMENTS = (
@@ -96,14 +104,12 @@ def test_a_layer_is_trained_once_and_kept_by_its_settings(settings: RunSettings,
     assert settings.cache is not None
     assert layer.model.config.pad_to_max
     kept = set(settings.cache.iterdir())
-    stamps = {path: (path / "layer.json").stat().st_mtime_ns for path in kept}
-    said: list[str] = []
-    again = one_layer(replace(settings, tell=said.append), RECIPE)
-    assert said == []
-    assert {path: (path / "layer.json").stat().st_mtime_ns for path in kept} == stamps
+    stamps = {path: (path / "training.json").stat().st_mtime_ns for path in kept}
+    again = one_layer(settings, RECIPE)
+    assert set(settings.cache.iterdir()) == kept
+    assert {path: (path / "training.json").stat().st_mtime_ns for path in kept} == stamps
     np.testing.assert_array_equal(again.weights.embedding, layer.weights.embedding)
-    other = one_layer(replace(settings, seed=1, tell=said.append), RECIPE)
-    assert len(said) == 1
+    other = one_layer(replace(settings, seed=1), RECIPE)
     assert len(set(settings.cache.iterdir()) - kept) == 1
     assert not np.array_equal(other.weights.read, layer.weights.read)
 
@@ -193,7 +199,9 @@ def test_explainers(settings: RunSettings, layer: OneLayer) -> None:
     size = attention_explainers.Size(RECIPE, 3)
     outcome = attention_explainers.run(settings, size)
     consistent("attention_explainers", outcome)
-    assert distinct(outcome.rows, "method") == list(attention_explainers.METHODS)
+    assert distinct(outcome.rows, "method") == [*attention_explainers.METHODS, attention_explainers.ALL]
+    [less] = [row for row in outcome.rows if row.measure == "less alike than two variants"]
+    assert less.n == len(texts_to_explain(settings, layer, 3))
     for method in attention_explainers.METHODS:
         shown = [r.measure for r in outcome.rows if r.where == {"method": method}]
         assert " ".join(shown) == attention_explainers.SENTENCE
@@ -208,7 +216,8 @@ def _pairs(value: float, error: float = 0.01) -> list[Row]:
     words = [Row({"method": m}, word, float(place)) for m in methods for place, word in enumerate("abc")]
     both = ("rank correlation", "rank correlation of sizes")
     variants = attention_explainers.VARIANTS
-    return words + [
+    pooled = Row({"method": attention_explainers.ALL}, "less alike than two variants", 0.9 - value, error, 9)
+    return [pooled, *words] + [
         Row({"method": a, "beside": b}, measure, 0.9 if (a, b) in variants else value, error, 9)
         for i, a in enumerate(methods)
         for b in methods[i + 1 :]
@@ -217,11 +226,12 @@ def _pairs(value: float, error: float = 0.01) -> list[Row]:
 
 
 @pytest.mark.parametrize(
-    ("value", "error", "wanted"), [(0.1, 0.01, True), (0.95, 0.001, False), (0.9, 0.01, None)]
+    ("value", "error", "wanted"),
+    [(0.1, 0.01, True), (1.1, 0.001, False), (0.85, 0.01, "on par"), (0.85, 0.1, None)],
 )
-def test_explainers_verdict_counts_pairs(value: float, error: float, wanted: bool | None) -> None:
+def test_explainers_verdict_is_that_of_all_pairs(value: float, error: float, wanted: Verdict) -> None:
     verdict, sentence = attention_explainers.judge(_pairs(value, error))
-    assert verdict is wanted
+    assert verdict == wanted
     assert "the largest word of the sentence is c (G-avg, G-l1" in sentence
 
 
