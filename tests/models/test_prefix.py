@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from rounding import same_answers
-from slalom.models.torch import prefix
+from slalom.models.torch import decoders
 from slalom.models.torch.decoders import SharedPrefix, plan
 from slalom.models.torch.forward import Forward
 from slalom.models.torch.module import ModuleModel
@@ -26,7 +26,7 @@ CACHING = ("gpt2", "llama", "qwen2", "bloom")
 @pytest.fixture(autouse=True)
 def _free_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiny models on short texts share only where one more call costs nothing."""
-    monkeypatch.setattr(prefix, "_CALL", 0)
+    monkeypatch.setattr(decoders, "_CALL", 0)
 
 
 def left_out(model: ModuleModel, block: int = 1) -> tuple[Any, Perturbations]:
@@ -148,7 +148,7 @@ def test_the_plan_leaves_as_few_tokens_as_any_grouping_of_neighbours(seed: int) 
     every = [(0, *chosen, len(ids)) for size in range(len(ids)) for chosen in combinations(inner, size)]
     fewest = min(tokens_left(ids[np.lexsort(ids.T[::-1])], one) for one in every)
     if len(borders) == 0:
-        assert fewest > prefix._WORTH * ids.size
+        assert fewest > decoders._WORTH * ids.size
     else:
         assert sorted(order) == list(range(len(ids)))
         assert tokens_left(ids[order], tuple(borders)) == fewest

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from slalom.models.torch.engines import weighted_attention as own
+from slalom.models.torch import softmaxes
 from slalom.models.torch.softmaxes import weighted_attention
 
 
 @pytest.mark.parametrize("together", [1, 60, 10_000])
 def test_values_and_gradients(together: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own, "_SCORES", together)
+    monkeypatch.setattr(softmaxes, "_SCORES", together)
     generator = torch.Generator().manual_seed(0)
     three = [torch.randn(3, 2, 5, 4, dtype=torch.float64, generator=generator) for _ in range(3)]
     bias = torch.randn(3, 5, dtype=torch.float64, generator=generator)
