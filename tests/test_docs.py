@@ -95,6 +95,19 @@ def test_every_command_of_the_pages_exists() -> None:
     assert checked > 30
 
 
+def test_lines_of_prose_are_short() -> None:
+    made = ("claims.md", "league.md", "reproduction.md")  # by commands
+    pages = [path for path in (*DOCS.glob("*.md"), *ROOT.glob("*.md")) if path.name not in made]
+    for page in pages:
+        text = re.sub(
+            r"^ *```.*?^ *```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+        )
+        long = [
+            line for line in text.splitlines() if len(line) > 120 and line.lstrip()[:1] not in ("|", "<", "!")
+        ]
+        assert not [line for line in long if not line.startswith("    ")], page.name
+
+
 def test_figures_come_from_the_files_of_results() -> None:
     fill = _script("fill_docs")
     for page in fill.PAGES:
