@@ -21,7 +21,7 @@ from slalom.checks import MOST_QUERIES, Allowed, Range, allowed, check, declared
 from slalom.errors import InputError, SlalomError
 from slalom.explainers import load, methods, names, option_ranges, options
 from slalom.explanation import Explanation
-from slalom.models import open_model
+from slalom.models import Access
 from slalom.request import Request
 from zoo import tiny
 
@@ -147,7 +147,7 @@ ODD = [
     -0.0,
 ]
 """What some options take."""
-EVERYWHERE = ("target", "budget", "seed", "granularity", "every_class", "explain", "method")
+EVERYWHERE = ("target", "budget", "seed", "granularity", "every_class", "side", "method")
 PLACES = [(method, name) for method in names() for name in (*options(method), *EVERYWHERE) if name != "data"]
 
 
@@ -179,9 +179,7 @@ LANGUAGE_MODELS = "for a? ?language models?; give|^an endpoint needs"
 """What is of the right kind, but of no use to the model that is opened here."""
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in declared(open_model) if name not in ("model", "tokenizer")]
-)
+@pytest.mark.parametrize("name", [name for name in declared(Access) if name not in ("model", "tokenizer")])
 def test_access_of_the_wrong_kind_is_refused(name: str):
     more: dict[str, Any] = {"engine": "onnx"} if name == "engine_tolerance" else {}
     for value in (b"", {}, object(), [[]], 1j, len, True, "x", 10**30, 10**5000, math.nan, -1):
