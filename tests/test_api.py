@@ -230,8 +230,9 @@ def test_one_call(explainer: Explainer):
     ],
 )
 def test_wrong_options(explainer: Explainer, wrong: dict[str, Any], message: str):
+    call: dict[str, Any] = {"method": "leave_one_out", **wrong}
     with pytest.raises(InputError, match=message):
-        explainer(REVIEW, **({"method": "leave_one_out"} | wrong))
+        explainer(REVIEW, **call)
 
 
 @pytest.mark.parametrize(
@@ -347,7 +348,7 @@ def test_importing_loads_nothing_heavy(line: str):
     ],
 )
 @pytest.mark.parametrize("granularity", ["positions", "words"])
-def test_many_unknown_tokens_are_told(text: str, said: str, granularity: str):
+def test_many_unknown_tokens_are_told(text: str, said: str, granularity: Any):
     found = explain(text, method="occlusion", granularity=granularity)
     assert " ".join(found.notes).startswith(said)
     assert bool(found.notes) == bool(said)

@@ -50,13 +50,13 @@ def test_empty_and_blank_texts(bundled: Explainer, text: str):
 
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("text", ["great", "!", "great great great", "not great", "bad, bad"])
-def test_few_tokens(bundled: Explainer, text: str, effort: str):
+def test_few_tokens(bundled: Explainer, text: str, effort: Any):
     found = sound(bundled(text, effort=effort))
     assert 1 <= len(found) <= 3
 
 
 @pytest.mark.parametrize("granularity", ["positions", "types", "words"])
-def test_one_token_alone(bundled: Explainer, granularity: str):
+def test_one_token_alone(bundled: Explainer, granularity: Any):
     """There is nothing to weigh it against; without it nothing is left."""
     found = sound(bundled("great", target="positive", granularity=granularity))
     assert found.importances.tolist() == [0.0]
@@ -66,7 +66,7 @@ def test_one_token_alone(bundled: Explainer, granularity: str):
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_only_unknown_tokens(effort: str):
+def test_only_unknown_tokens(effort: Any):
     explainer = Explainer(*zoo.tiny("bert"))
     found = sound(explainer("ξψω δζη ξψω φχθ", effort=effort))
     assert found.tokens.strings == ("ξψω", "δζη", "ξψω", "φχθ")
@@ -78,7 +78,7 @@ def test_only_unknown_tokens(effort: str):
 
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("answer", [[0.0], [0.1 + 0.2], [2.0, -1.0], [0.2, 0.5, 0.3]])
-def test_a_constant_model(answer: list[float], effort: str):
+def test_a_constant_model(answer: list[float], effort: Any):
     def constant(texts: list[str]) -> np.ndarray:
         rows = np.tile(answer, (len(texts), 1))
         return rows[:, 0] if len(answer) == 1 else rows

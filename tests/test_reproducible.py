@@ -52,7 +52,7 @@ def timeless(plain: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("budget", ["auto", 90])
-def test_twice_in_one_process(bundled: Explainer, effort: str, budget: Any):
+def test_twice_in_one_process(bundled: Explainer, effort: Any, budget: Any):
     first, second = (document(bundled(TEXTS[0], seed=5, effort=effort, budget=budget)) for _ in range(2))
     same(second, first)
 
@@ -84,7 +84,7 @@ def alike(one: Explanation, other: Explanation) -> None:
 
 
 @pytest.mark.parametrize("granularity", ["positions", "types", "words"])
-def test_a_list_gives_what_each_text_alone_gives(bundled: Explainer, granularity: str):
+def test_a_list_gives_what_each_text_alone_gives(bundled: Explainer, granularity: Any):
     """Their queries share batches, which moves answers by rounding and nothing else."""
     alone = [bundled(text, seed=2, granularity=granularity) for text in TEXTS]
     for texts, expected in ((TEXTS, alone), (TEXTS[::-1], alone[::-1])):
@@ -124,7 +124,7 @@ def test_batches_do_not_matter(bundled: Explainer, batch_tokens: int):
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_another_seed_asks_other_queries(bundled: Explainer, effort: str):
+def test_another_seed_asks_other_queries(bundled: Explainer, effort: Any):
     first, second = (bundled(TEXTS[0], seed=seed, effort=effort, budget=150) for seed in (0, 1))
     assert isinstance(first, Explanation)
     assert isinstance(second, Explanation)

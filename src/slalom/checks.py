@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from numbers import Integral, Real
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from slalom.errors import InputError
 
@@ -141,7 +141,7 @@ def allowed(annotation: object) -> Allowed:
         return Allowed(whole=bounds) if base is int else Allowed(number=bounds)
     if kind is Sequence:
         return Allowed(names=True)
-    return Allowed(kinds=(object if annotation is Any else kind or annotation,))
+    return Allowed(kinds=(cast(type, object if annotation is Any else kind or annotation),))
 
 
 def _any_of(parts: Sequence[Allowed]) -> Allowed:

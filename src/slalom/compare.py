@@ -185,7 +185,6 @@ def compare(
     methods: Iterable[str] | None = None,
     *,
     options: Mapping[str, Mapping[str, object]] | None = None,
-    data: object = None,
     **call: Unpack[CallOptions],
 ) -> Compared:
     """Explain one text by several methods, and see which of them predicts the model best there.
@@ -195,8 +194,8 @@ def compare(
         text: a text, or a pair of texts.
         methods: names from `slalom methods`; by default all.
         options: options of single methods, by their names.
-        data: labelled texts, for the methods that need them.
-        call: what an `Explainer` takes when it is called (target, budget, seed …), the same for all.
+        call: what an `Explainer` takes when it is called (target, budget, seed …), the same for all;
+            `data`, labelled texts, goes to the methods that need them.
 
     Returns:
         Explanations by method, or the reason for none; `predicted` says how well each predicts the model.
@@ -214,12 +213,13 @@ def compare(
         ['correlations', 'format']
     """
     chosen = order(names()) if methods is None else list(dict.fromkeys(methods))
-    own = _options(chosen, options or {}, data)
+    shared: Record = {**call}
+    own = _options(chosen, options or {}, shared.pop("data", None))
     found = Compared()
     with warnings.catch_warnings():
         for name in chosen:
             try:
-                found[name] = explainer(text, method=name, **call, **own[name])
+                found[name] = explainer(text, method=name, **shared, **own[name])
             except SlalomError as error:
                 found[name] = str(error)
             warnings.simplefilter("ignore", SlalomWarning)  # a text that was cut is cut for every method

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast, overload
 
 from slalom.errors import InputError, SlalomWarning
 
@@ -146,6 +146,14 @@ def from_json(text: str, source: str) -> Record:
     if not isinstance(document, dict):
         raise InputError(f"{source} holds a JSON {type(document).__name__}, not an object")
     return document
+
+
+@overload
+def plain(value: Mapping[str, object]) -> Record: ...
+
+
+@overload
+def plain(value: object) -> Json: ...
 
 
 def plain(value: object) -> Json:

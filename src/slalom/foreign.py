@@ -8,7 +8,7 @@ tokens by their place in the text, so that every protocol can judge them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -330,7 +330,7 @@ def _numbers(given: ArrayLike) -> FloatArray:
     """An array, also of a tensor that is on some device and has gradients."""
     for name in ("detach", "cpu", "numpy"):
         step = getattr(given, name, None)
-        given = step() if callable(step) else given
+        given = cast("ArrayLike", step()) if callable(step) else given
     return np.asarray(given, dtype=float)
 
 

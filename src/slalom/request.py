@@ -78,21 +78,26 @@ class MethodOptions(TypedDict, total=False):
     strict: bool
 
 
-class CallOptions(MethodOptions, total=False):
-    """What an `Explainer` takes when it is called; `Explainer.__call__` says what each of them does."""
+class HowOptions(MethodOptions, total=False):
+    """How anything is explained: by which method, with how many queries."""
 
-    target: Label | Iterable[Label]
     method: MethodLike
     budget: Budget
     seed: Seed
     granularity: Granularity
     every_class: bool
+    progress: Progress | bool | None
+
+
+class CallOptions(HowOptions, total=False):
+    """What an `Explainer` takes when it is called; `Explainer.__call__` says what each of them does."""
+
+    target: Label | Iterable[Label]
     side: Side
     units: Units
     refine: bool
     long: Long
     pretokenized: bool
-    progress: Progress | bool | None
     explain: Side
     """What `side` was called before."""
 

@@ -18,7 +18,7 @@ from slalom.files import Record
 from slalom.models.protocol import Activation, Text
 from slalom.models.text import Explain
 from slalom.perturb import Perturbations, from_rows
-from slalom.request import CallOptions
+from slalom.request import HowOptions
 from slalom.tokens import FloatArray, Tokens
 from slalom.units import Span, Units, boundaries, check_units
 
@@ -142,7 +142,7 @@ def explain_answer(
     chat: bool | None = None,
     device: str | None = None,
     max_new_tokens: int = _NEW_TOKENS,
-    **call: Unpack[CallOptions],
+    **call: Unpack[HowOptions],
 ) -> AnswerExplanation:
     """Explain a causal language model's answer by the sources it was given.
 

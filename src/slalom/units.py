@@ -38,7 +38,7 @@ def check_units(units: object) -> Units:
             raise InputError(f"units must be one of {names}, or a list of (start, end); got {shown(units)}")
         return units
     try:
-        pairs = [tuple(pair) for pair in cast("Iterable[Iterable[object]]", units)]
+        pairs = [tuple(pair) for pair in cast("Iterable[Iterable[int]]", units)]
     except TypeError:
         pairs = []
     if not pairs or not all(len(pair) == 2 and all(map(_is_whole, pair)) for pair in pairs):

@@ -71,7 +71,7 @@ def brute_shapley(model: Slalom, units: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("granularity", ["positions", "types", "words"])
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_a_planted_slalom_is_read_exactly(effort: str, granularity: str):
+def test_a_planted_slalom_is_read_exactly(effort: Any, granularity: Any):
     model, explainer = planted()
     found = alone(explainer(TEXT, target=1, effort=effort, granularity=granularity))
     np.testing.assert_allclose(found.values, model.values[IDS, 0], atol=1e-6)
@@ -90,7 +90,7 @@ def test_a_planted_slalom_is_read_exactly(effort: str, granularity: str):
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_predictions_are_the_planted_functions(effort: str):
+def test_predictions_are_the_planted_functions(effort: Any):
     model, explainer = planted()
     function = planted_function(model.importances, model.values, WORDS)
     found = alone(explainer(TEXT, target=1, effort=effort))
@@ -126,7 +126,7 @@ def test_gamma():
 
 @pytest.mark.parametrize("effort", EFFORTS)
 @pytest.mark.parametrize("budget", [3, 5, 8, 16, 25, 33, 60, 120, 500])
-def test_a_budget_is_kept(bundled: Explainer, budget: int, effort: str):
+def test_a_budget_is_kept(bundled: Explainer, budget: int, effort: Any):
     asked: list[int] = []
     found = alone(bundled(REVIEW, budget=budget, effort=effort, progress=asked.append))
     assert found.cost.queries == budget == asked[-1]
@@ -155,7 +155,7 @@ def test_a_budget_below_the_number_of_types_still_sees_every_token(bundled: Expl
 
 @pytest.mark.parametrize("granularity", ["positions", "types", "words"])
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_the_bundled_model(bundled: Explainer, effort: str, granularity: str):
+def test_the_bundled_model(bundled: Explainer, effort: Any, granularity: Any):
     found = alone(bundled(REVIEW, target="positive", effort=effort, granularity=granularity))
     assert np.isfinite(numbers(found)).all()
     for name, errors in found.stderr.items():
@@ -176,7 +176,7 @@ def test_the_bundled_model(bundled: Explainer, effort: str, granularity: str):
 
 
 @pytest.mark.parametrize("effort", ["balanced", "faithful"])
-def test_near_the_whole_text_the_surrogate_follows_the_model(bundled: Explainer, effort: str):
+def test_near_the_whole_text_the_surrogate_follows_the_model(bundled: Explainer, effort: Any):
     """Against the model itself, asked about the text without each of its tokens."""
     text = "The food was great but the service was awful."
     found = alone(bundled(text, target="positive", effort=effort))
@@ -320,7 +320,7 @@ def test_an_additive_model_asked_at_one_length_is_a_slalom_of_equal_importances(
 
 
 @pytest.mark.parametrize("effort", ["balanced", "faithful"])
-def test_an_additive_model_is_the_limit_of_a_heavy_background(effort: str):
+def test_an_additive_model_is_the_limit_of_a_heavy_background(effort: Any):
     """Bag-of-words scores: no SLALOM, but arbitrarily near to one; its weights come out up to a factor."""
     weights = {"great": 2.0, "awful": -3.0}
 
@@ -364,7 +364,7 @@ def test_the_other_class_is_the_mirror(bundled: Explainer):
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
-def test_all_classes_of_a_fixed_budget_sum_to_zero(three: Explainer, effort: str):
+def test_all_classes_of_a_fixed_budget_sum_to_zero(three: Explainer, effort: Any):
     found = alone(three(zoo.TEXT, every_class=True, effort=effort, budget=150))
     every = [found.of(label) for label in three.labels]
     assert len(found.classes) == 2
