@@ -13,7 +13,8 @@ import torch
 import slalom
 from slalom.errors import InputError
 from slalom.explanation import Explanation
-from slalom.foreign import carried_over, clean, find, from_words
+from slalom.foreign import from_words
+from slalom.tokens import carried_over, clean, find
 
 TEXT = "a great film with a dull end"
 

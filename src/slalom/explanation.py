@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from slalom.checks import Count, check
 from slalom.errors import InputError, MissingExtraError
-from slalom.files import Record
 from slalom.perturb import kept_counts
+from slalom.result import Result
 from slalom.scores import (
     RENAMED,
     Cost,
@@ -36,16 +35,12 @@ from slalom.units import numbers as unit_numbers
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-
-    from slalom.foreign import FerretOptions, InseqOptions, LimeOptions, ShapOptions, Words
 
 __all__ = ["Cost", "Explanation", "Scores"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation:
+class Explanation(Result):
     """What one method says about one text and one label. Scores are aligned with the tokens in their order.
 
     `scores` holds the method's scores by name (for SLALOM: share, value, importance, removal, shapley; for
@@ -326,142 +321,7 @@ class Explanation:
         columns |= dict(self.scores) | {f"{name}_stderr": a for name, a in self.stderr.items()}
         return pandas.DataFrame(columns)
 
-    def to_dict(self) -> Record:
-        """The document that `save` writes. It holds everything but the model's frame.
-
-        Returns:
-            A dictionary of JSON's own types.
-        """
-        return _serialise().to_dict(self)
-
-    @classmethod
-    def from_dict(cls, document: Record) -> Explanation:
-        """The explanation in a document made by `to_dict`.
-
-        Args:
-            document: what `to_dict` gave.
-
-        Returns:
-            The explanation.
-
-        Raises:
-            InputError: where it is no such document, or a damaged one.
-        """
-        return _serialise().from_dict(document)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the explanation as JSON; the file is replaced as a whole or not touched.
-
-        Args:
-            path: the file.
-        """
-        _serialise().save(self, path)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Explanation:
-        """Read an explanation that `save` wrote. Nothing in the file is executed.
-
-        Args:
-            path: the file.
-
-        Returns:
-            The explanation.
-
-        Raises:
-            InputError: where it is no such file, or a damaged one.
-        """
-        return _serialise().load(path)
-
-    @classmethod
-    def from_shap(cls, found: object, **options: Unpack[ShapOptions]) -> Explanation:
-        """A text of a `shap.Explanation`; as `slalom.foreign.from_shap`."""
-        return _foreign().from_shap(found, **options)
-
-    @classmethod
-    def from_captum(
-        cls, attributions: ArrayLike, tokens: Sequence[str], **options: Unpack[Words]
-    ) -> Explanation:
-        """Attributions of captum (a tensor) for tokens; as `slalom.foreign.from_captum`."""
-        return _foreign().from_captum(attributions, tokens, **options)
-
-    @classmethod
-    def from_lime(cls, found: object, **options: Unpack[LimeOptions]) -> Explanation:
-        """A text explanation of the package lime; as `slalom.foreign.from_lime`."""
-        return _foreign().from_lime(found, **options)
-
-    @classmethod
-    def from_inseq(cls, found: object, **options: Unpack[InseqOptions]) -> Explanation:
-        """inseq's attribution of the input, summed over the generated tokens or of one step; as
-        `slalom.foreign.from_inseq`.
-        """
-        return _foreign().from_inseq(found, **options)
-
-    @classmethod
-    def from_ferret(cls, found: object, **options: Unpack[FerretOptions]) -> Explanation:
-        """One of the package ferret, without its special tokens; as `slalom.foreign.from_ferret`."""
-        return _foreign().from_ferret(found, **options)
-
-    def __repr__(self) -> str:
-        return _shown().line(self)
-
-    def __str__(self) -> str:
-        """The answer in a sentence, the prediction, the five strongest tokens, how far to trust them."""
-        return _shown().lines(self)
-
-    def _repr_html_(self) -> str:
-        return _shown().fragment(self)
-
-    def show(self, *, every_token: bool = False) -> None:
-        """Show the explanation here: a live page in a notebook, text and table in a terminal.
-
-        Args:
-            every_token: list all tokens in a terminal, not only the strongest.
-        """
-        _shown().show(self, every_token)
-
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The report as one page that needs nothing but itself.
-
-        Args:
-            path: where to write it, too.
-
-        Returns:
-            The page.
-        """
-        return _shown().page(self, path)
-
-    def plot(self, kind: Literal["bar", "plane", "waterfall", "text"] = "bar", **options: object) -> Axes:
-        """A matplotlib picture.
-
-        Args:
-            kind: "bar", the strongest tokens; "plane", value and importance of every token type;
-                "waterfall", how the scores add up to the output; "text", the coloured text.
-            options: those of `slalom.view.plot`, `ax` among them.
-
-        Returns:
-            The axes.
-        """
-        return _shown().picture(self, kind, options)
-
     def __reduce__(self) -> tuple[partial[Explanation], tuple[()]]:
         given = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         given = {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in given.items()}
         return partial(Explanation, **given), ()
-
-
-def _serialise():  # like the next two: what lies above is looked up only when it is called
-    from slalom import serialise
-
-    return serialise
-
-
-def _foreign():
-    from slalom import foreign
-
-    return foreign
-
-
-def _shown():
-    from slalom.view import shown
-
-    return shown

@@ -8,64 +8,18 @@ tokens by their place in the text, so that every protocol can judge them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from slalom.errors import InputError
 from slalom.explanation import Explanation
-from slalom.tokens import FloatArray, IntArray, Tokens
+from slalom.result import HasModel, Words
+from slalom.tokens import FloatArray, carried_over, clean, find, own_tokens
 
-if TYPE_CHECKING:
-    from slalom.models.protocol import Model
-
-
-class HasModel(Protocol):
-    """A `slalom.Explainer`, or whatever else has a `model`."""
-
-    @property
-    def model(self) -> Model: ...
-
-
-class LimeOptions(TypedDict, total=False):
-    """Which label, and the model that says what the text is in tokens."""
-
-    target: str | int | None
-    explainer: HasModel | None
-
-
-class ShapOptions(LimeOptions, total=False):
-    """The same, and which of several texts."""
-
-    row: int | None
-
-
-class Words(LimeOptions, total=False):
-    """The same, the text that the words are from, and the names of all labels."""
-
-    text: str | None
-    labels: Sequence[str] | None
-
-
-class InseqOptions(TypedDict, total=False):
-    """Which of several texts, which generated token, and the model."""
-
-    row: int | None
-    step: int | None
-    explainer: HasModel | None
-
-
-class FerretOptions(TypedDict, total=False):
-    """The names of all labels, and the model."""
-
-    labels: Sequence[str] | None
-    explainer: HasModel | None
-
-
+Label = str | int | None
 UNKNOWN = "The model's probabilities are not known here: only scores were handed over."
-_MARKS = ("##", "Ġ", "▁", "Ċ", "</w>")
-"""What tokenizers write into a token to say where it stands."""
 
 
 def from_words(
@@ -88,8 +42,7 @@ def from_words(
     if explainer is not None:
         return _of_model(method, strings, numbers, told, target, explainer)
     spans = find(told, strings)
-    kept = spans[:, 1] > spans[:, 0]
-    if not kept.any():
+    if not (kept := spans[:, 1] > spans[:, 0]).any():
         raise InputError(f"none of the tokens of {method!r} stands in the text {told[:40]!r}")
     names, label, chances = _labels(labels, target, probabilities)
     return Explanation(
@@ -334,58 +287,8 @@ def _numbers(given: ArrayLike) -> FloatArray:
     return np.asarray(given, dtype=float)
 
 
-def carried_over(tokens: Tokens, strings: Sequence[str], scores: FloatArray) -> FloatArray:
-    """(n,) scores of other units of the same text, carried over to its tokens by their characters.
-
-    A unit that covers several tokens is shared out evenly among them, several units in a token add up.
-    """
-    spans, result = find(tokens.text, strings), np.zeros(len(tokens))
-    starts, ends = tokens.spans[:, 0], tokens.spans[:, 1]
-    for (low, high), score in zip(spans.tolist(), scores.tolist(), strict=True):
-        inside = np.flatnonzero((np.minimum(ends, high) - np.maximum(starts, low)) > 0)
-        if len(inside):
-            result[inside] += score / len(inside)
-    return result
-
-
-def find(text: str, strings: Sequence[str]) -> IntArray:
-    """(N, 2) where strings stand in a text, one after the other, without marks; (0, 0): nowhere."""
-    lowered = text.lower() if len(text.lower()) == len(text) else text
-    spans, place = np.zeros((len(strings), 2), np.int64), 0
-    for number, string in enumerate(strings):
-        word = clean(string)
-        at = text.find(word, place) if word else -1
-        if at < 0 and word:
-            at = lowered.find(word.lower(), place)
-        if at >= 0:
-            place = at + len(word)
-            spans[number] = at, place
-    return spans
-
-
-def clean(string: str) -> str:
-    """A token without its tokenizer's marks and blanks."""
-    for mark in _MARKS:
-        string = string.replace(mark, "") if string != mark else string
-    return string.strip()
-
-
-def own_tokens(text: str, spans: IntArray) -> Tokens:
-    """The tokens that stand at `spans`; equal strings are one type."""
-    strings = tuple(text[low:high] for low, high in spans.tolist())
-    types = {string: i for i, string in enumerate(dict.fromkeys(strings))}
-    blank = np.array([i > 0 and spans[i, 0] > spans[i - 1, 1] for i in range(len(spans))], dtype=int)
-    pieces = tuple((types[string],) for string in strings)
-    return Tokens(text, strings, spans, pieces, np.cumsum(blank), np.zeros(len(spans), int))
-
-
 def _of_model(
-    method: str,
-    strings: Sequence[str],
-    scores: FloatArray,
-    text: str,
-    target: str | int | None,
-    explainer: HasModel,
+    method: str, strings: Sequence[str], scores: FloatArray, text: str, target: Label, explainer: HasModel
 ) -> Explanation:
     from slalom.models.ask import Ask
     from slalom.models.target import choose_target, probabilities

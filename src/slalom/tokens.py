@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
@@ -130,3 +130,52 @@ class Tokens:
         """Where neighbours of one number begin; the texts of a pair do not go together."""
         change = (np.diff(numbers) != 0) | (np.diff(self.segments) != 0)
         return np.r_[0, np.flatnonzero(change) + 1]
+
+
+_MARKS = ("##", "Ġ", "▁", "Ċ", "</w>")
+"""What tokenizers write into a token to say where it stands."""
+
+
+def carried_over(tokens: Tokens, strings: Sequence[str], scores: FloatArray) -> FloatArray:
+    """(n,) scores of other units of the same text, carried over to its tokens by their characters.
+
+    A unit that covers several tokens is shared out evenly among them, several units in a token add up.
+    """
+    spans, result = find(tokens.text, strings), np.zeros(len(tokens))
+    starts, ends = tokens.spans[:, 0], tokens.spans[:, 1]
+    for (low, high), score in zip(spans.tolist(), scores.tolist(), strict=True):
+        inside = np.flatnonzero((np.minimum(ends, high) - np.maximum(starts, low)) > 0)
+        if len(inside):
+            result[inside] += score / len(inside)
+    return result
+
+
+def find(text: str, strings: Sequence[str]) -> IntArray:
+    """(N, 2) where strings stand in a text, one after the other, without marks; (0, 0): nowhere."""
+    lowered = text.lower() if len(text.lower()) == len(text) else text
+    spans, place = np.zeros((len(strings), 2), np.int64), 0
+    for number, string in enumerate(strings):
+        word = clean(string)
+        at = text.find(word, place) if word else -1
+        if at < 0 and word:
+            at = lowered.find(word.lower(), place)
+        if at >= 0:
+            place = at + len(word)
+            spans[number] = at, place
+    return spans
+
+
+def clean(string: str) -> str:
+    """A token without its tokenizer's marks and blanks."""
+    for mark in _MARKS:
+        string = string.replace(mark, "") if string != mark else string
+    return string.strip()
+
+
+def own_tokens(text: str, spans: IntArray) -> Tokens:
+    """The tokens that stand at `spans`; equal strings are one type."""
+    strings = tuple(text[low:high] for low, high in spans.tolist())
+    types = {string: i for i, string in enumerate(dict.fromkeys(strings))}
+    blank = np.array([i > 0 and spans[i, 0] > spans[i - 1, 1] for i in range(len(spans))], dtype=int)
+    pieces = tuple((types[string],) for string in strings)
+    return Tokens(text, strings, spans, pieces, np.cumsum(blank), np.zeros(len(spans), int))

@@ -22,12 +22,11 @@ from slalom.checks import Budget, Seed
 from slalom.errors import InputError, MissingExtraError, SlalomError
 from slalom.explainers._common import finish
 from slalom.explanation import Explanation
-from slalom.foreign import carried_over
 from slalom.models.ask import Ask
 from slalom.models.target import Target, probabilities
 from slalom.perturb import whole
 from slalom.registry import function_named
-from slalom.tokens import FloatArray, Tokens
+from slalom.tokens import FloatArray, Tokens, carried_over
 
 FILES = (".parquet", ".jsonl")
 
