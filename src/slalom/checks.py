@@ -62,7 +62,7 @@ class Allowed:
     kinds: tuple[type, ...] = ()
     """Classes whose instances are taken as they are."""
 
-    def check(self, name: str, given: object) -> Any:
+    def check(self, name: str, given: object) -> Any:  # noqa: ANN401 - of the kind that is declared
         """What was given, numbers and names in Python's own types; an InputError where it is not allowed."""
         value = self._taken(given)
         if value is _REFUSED:
@@ -95,7 +95,7 @@ _REFUSED = object()
 _WORDS = {str: "text", Callable: "a function", object: "anything", tuple: "a pair"}
 
 
-def check(name: str, given: object, annotation: object) -> Any:
+def check(name: str, given: object, annotation: object) -> Any:  # noqa: ANN401 - of the kind annotated
     """`given` as the annotation allows it; raises an InputError that says what is allowed."""
     return allowed(annotation).check(name, given)
 
