@@ -104,7 +104,7 @@ def equal_budget(text: str, units: Any, most: int) -> int:
     Counted on the first windows; the others are about as long.
     """
     from slalom.models import open_model
-    from slalom.models.windows import Windowed, split
+    from slalom.models.proxy import Windowed, split
     from slalom.units import grouped, whole_units
 
     parts = split(Windowed(open_model(), units).tokenize(text))

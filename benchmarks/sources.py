@@ -204,18 +204,31 @@ def slalom_fit(line: dict[str, Any], rows: np.ndarray) -> tuple[Any, np.ndarray]
     from slalom.api import Explainer
     from slalom.perturb import from_keep
 
-    n, known = len(line["sources"]), line["log_odds"]
-
-    def answer(texts: list[str]) -> np.ndarray:
-        kept = [set(text.split()) for text in texts]
-        keys = ["".join("1" if f"s{i}" in some else "0" for i in range(n)) for some in kept]
-        return np.array([[0.0, known[key]] for key in keys])
-
     given = iter([[("short", from_keep(rows))]])
-    explainer = Explainer(answer, output="logits", labels=["another answer", "this answer"])
+    text = " ".join(f"s{i}" for i in range(len(line["sources"])))
     with mock.patch("slalom.explainers.slalom.portions", return_value=given):
-        found = explainer(" ".join(f"s{i}" for i in range(n)), target="this answer", budget=len(rows) + 1)
+        found = Explainer(Known(line))(text, target="this answer", budget=len(rows) + 1)
     return found.surrogate, found.score()
+
+
+class Known:
+    """The answers of a pair as a model: it knows what was asked, and nothing else."""
+
+    activation = "softmax"
+    labels = ("another answer", "this answer")
+
+    def __init__(self, line: dict[str, Any]):
+        self._line = line
+
+    def tokenize(self, text: Any, explain: Any = "both") -> Any:
+        from slalom.models.text import words
+
+        return words(text, explain)
+
+    def logits(self, tokens: Any, perturbations: Any) -> np.ndarray:
+        rows = perturbations.counts().toarray() > 0
+        odds = [self._line["log_odds"][_key(row)] for row in rows]
+        return np.column_stack([np.zeros(len(rows)), odds])
 
 
 def lds(line: dict[str, Any], told: np.ndarray) -> float:
