@@ -8,10 +8,10 @@ How far one SLALOM describes a model over a corpus, on queries that were not fit
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -91,7 +91,7 @@ class Corpus:
 
 def read_corpus(model: Model, texts: Iterable[str], given: int | Literal["auto"]) -> Corpus:
     """The token types of some texts; those with fewer than so many copies share one unit."""
-    numbers: dict[Any, int] = {}
+    numbers: dict[str | tuple[int, ...], int] = {}
     strings: list[str] = []
     parts: list[IntArray] = []
     inside: list[np.ndarray] = []
@@ -122,13 +122,14 @@ def read_corpus(model: Model, texts: Iterable[str], given: int | Literal["auto"]
     units = np.where(frequent, np.cumsum(frequent) - 1, n_types)
     offsets = np.r_[0, np.cumsum([len(part) for part in parts])]
     inner = np.bincount(sequence, weights=np.concatenate(inside), minlength=len(strings)) > 0.5 * copies
-    tokens = _types(list(numbers), strings, frame)
+    pieces = [key for key in numbers if isinstance(key, tuple)]
+    tokens = _types(pieces, strings, frame)
     return Corpus(
         tokens, sequence, offsets, units, n_types, len(strings) - n_types, inner, skipped, min_count
     )
 
 
-def _types(keys: list[Any], strings: list[str], frame: Any) -> Tokens:
+def _types(keys: Sequence[tuple[int, ...]], strings: list[str], frame: object) -> Tokens:
     """Tokens that hold every type once, in the frame of the first document."""
     n = len(strings)
     text, spans = "", np.zeros((n, 2), np.int64)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import sparse
@@ -18,7 +18,7 @@ from slalom.audit.global_design import SHORT, SPAN, Corpus, answers, documents, 
 from slalom.checks import at_least_one
 from slalom.errors import InputError
 from slalom.explanation import Cost
-from slalom.files import from_json, number, plain, read_text, to_json, write_text
+from slalom.files import Record, from_json, number, plain, read_text, to_json, write_text
 from slalom.models import open_model
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model
@@ -61,7 +61,7 @@ class GlobalSlalom:
     fidelity: Mapping[str, float] = field(default_factory=dict)
     """On queries that were not fitted."""
     cost: Cost = field(default_factory=Cost)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Record = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("importance_stderr", "value_stderr", "covariance", "share"):
@@ -95,7 +95,7 @@ class GlobalSlalom:
         variance = np.maximum(variance + 2.0 * by_s * self.covariance, 0.0)
         return alpha * self.values, alpha * np.sqrt(variance)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """The document that `save` writes, in JSON's own types."""
         arrays = ("documents", "occurrences", "importance_stderr", "value_stderr", "covariance", "share")
         rest = ("types", "pieces", "outputs", "labels", "fidelity", "settings")
@@ -125,7 +125,7 @@ class GlobalSlalom:
             raise InputError(f"{source} is damaged: {type(error).__name__}: {error}") from error
 
 
-def _from_record(record: Mapping[str, Any]) -> GlobalSlalom:
+def _from_record(record: Record) -> GlobalSlalom:
     surrogate = surrogate_from(record["surrogate"])
     if not isinstance(surrogate, Slalom):
         raise ValueError("its surrogate is no SLALOM")
@@ -156,7 +156,7 @@ _MOST_HELD_OUT = 5_000
 
 
 def fit_global(
-    model: Any,
+    model: object,
     texts: Iterable[str],
     *,
     queries: int | Literal["auto"] = "auto",
@@ -234,7 +234,7 @@ def _result(
     aim: Target,
     fidelity: Mapping[str, float],
     cost: Cost,
-    settings: Mapping[str, Any],
+    settings: Record,
 ) -> GlobalSlalom:
     kept, d = corpus.kept, corpus.n_types
     counts = corpus.counts()

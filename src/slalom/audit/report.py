@@ -9,11 +9,12 @@ import heapq
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slalom.audit.summary_read import Rows
+from slalom.corpus.schema import DocumentColumns
 from slalom.view.tables import Context, Document, Report, Section, Table, order, sides, spurious, unstable
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def named(table: Table) -> list[str]:
 
 def of_corpus(
     batches: Iterable[Rows],
-    key_of: Callable[[dict[str, list[Any]], int], Any],
-    wanted: Mapping[Any, tuple[str, list[str]]],
+    key_of: Callable[[DocumentColumns, int], Key],
+    wanted: Mapping[Key, tuple[str, list[str]]],
     ranking: int,
 ) -> tuple[dict[Key, tuple[Context, ...]], dict[int, Document]]:
     """For each wanted (label, tokens) the documents where the tokens are strongest, and these documents."""

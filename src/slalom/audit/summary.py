@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from slalom.audit.report import LEVELS, named, of_corpus
 from slalom.audit.summary_read import Batch, Moments, Rows, Source, Sums, open_output, read
 from slalom.checks import at_least_one, check
 from slalom.corpus import schema
+from slalom.corpus.schema import DocumentColumns
 from slalom.errors import InputError
+from slalom.files import Record
 from slalom.tokens import IntArray
 from slalom.view.tables import Context, Document, Table, least_count, order
 
@@ -26,16 +28,19 @@ _VARYING = 0.05
 """Of the output: answers that vary by less leave a surrogate nothing to explain."""
 
 
+Measured = Literal["r2", "rmse", "linear_r2", "constant_rmse", "heldout_queries", "output"]
+
+
 def general(reason: str) -> str:
     """An error without what belongs to one document: quoted text and numbers."""
     short = re.sub(r"'[^']*'|\"[^\"]*\"", "‘…’", " ".join(reason.split()))
     return re.sub(r"\d+", "N", short)[:200]
 
 
-def why_bad(single: dict[str, list[Any]], i: int) -> str:
+def why_bad(single: DocumentColumns, i: int) -> str:
     """What the numbers of a document say about a bad fit."""
 
-    def number(name: str) -> float:
+    def number(name: Measured) -> float:
         value = single[name][i]
         return math.nan if value is None else float(value)
 
@@ -237,11 +242,11 @@ class _Seen:
         """The score whose sign is watched."""
         return self.names.index("value") if "value" in self.names else 0
 
-    def _key(self, single: dict[str, list[Any]], i: int) -> tuple[str, str]:
+    def _key(self, single: DocumentColumns, i: int) -> tuple[str, str]:
         target, prediction = single["target"][i] or "", single["prediction"][i] or ""
         return (target, "") if self.by == "target" else (target, prediction)
 
-    def _fail(self, single: dict[str, list[Any]], i: int) -> None:
+    def _fail(self, single: DocumentColumns, i: int) -> None:
         said = single["error"][i] or f"no scores, with the status {single['status'][i]!r}"
         reason = general(said)
         if reason not in self._failed and len(self._failed) >= _REASONS:
@@ -249,7 +254,7 @@ class _Seen:
         count, example = self._failed.get(reason, (0, _id(single, i)))
         self._failed[reason] = (count + 1, example)
 
-    def _fit(self, single: dict[str, list[Any]], i: int) -> None:
+    def _fit(self, single: DocumentColumns, i: int) -> None:
         r2 = single["r2"][i]
         if r2 is None or math.isnan(r2):
             self.levels["unmeasured"] += 1
@@ -333,12 +338,12 @@ def _table(
     )
 
 
-def _id(single: dict[str, list[Any]], i: int) -> str:
+def _id(single: DocumentColumns, i: int) -> str:
     given = single["id"][i]
     return str(single["row"][i]) if given is None else given
 
 
-def to_record(summary: Summary) -> dict[str, Any]:
+def to_record(summary: Summary) -> Record:
     """The summary in JSON's own types."""
     from dataclasses import asdict
 

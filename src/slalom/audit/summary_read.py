@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import IO, TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -30,8 +31,9 @@ from slalom.tokens import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pyarrow
+    from fsspec import AbstractFileSystem
 
-_SINGLE = ("row", "id", "status", "error", "prediction", "target", "output", "ranking", "notes")
+_SINGLE = tuple(schema.DocumentColumns.__annotations__)
 _SHOWN = ("value", "importance", "share", "removal")
 """The scores a summary looks at, where there are any; else the attribution."""
 
@@ -40,7 +42,7 @@ _SHOWN = ("value", "importance", "share", "removal")
 class Rows:
     """Some documents in the order of the file, and the tokens of those that were explained."""
 
-    single: dict[str, list[Any]]
+    single: schema.DocumentColumns
     """By column, one entry for each document."""
     explained: IntArray
     """Which of them were explained."""
@@ -62,7 +64,7 @@ class Source:
     """The parts of an explained corpus."""
 
     files: tuple[str, ...]
-    system: Any
+    system: AbstractFileSystem
     names: tuple[str, ...]
     """The scores that are there."""
     finished: bool
@@ -85,7 +87,7 @@ def open_output(output: str) -> Source:
     return Source(files, system, _names(system, files), not running)
 
 
-def _parts(system: Any, path: str) -> tuple[str, ...]:
+def _parts(system: AbstractFileSystem, path: str) -> tuple[str, ...]:
     """The Parquet files of a directory, without what is being written (names that start with . or _)."""
 
     def finished(file: str) -> bool:
@@ -94,7 +96,7 @@ def _parts(system: Any, path: str) -> tuple[str, ...]:
     return tuple(file for file in sorted(system.find(path)) if file.endswith(".parquet") and finished(file))
 
 
-def _names(system: Any, files: Sequence[str]) -> tuple[str, ...]:
+def _names(system: AbstractFileSystem, files: Sequence[str]) -> tuple[str, ...]:
     """The scores of the first part that has any."""
     for file in files:
         with system.open(file, "rb") as opened:
@@ -106,7 +108,7 @@ def _names(system: Any, files: Sequence[str]) -> tuple[str, ...]:
     return (schema.ATTRIBUTION,)
 
 
-def _open(opened: Any, file: str) -> Any:
+def _open(opened: IO[bytes], file: str) -> pyarrow.parquet.ParquetFile:
     parquet, lib = _parquet()
     try:
         return parquet.ParquetFile(opened)
@@ -114,7 +116,7 @@ def _open(opened: Any, file: str) -> Any:
         raise InputError(f"{file!r} is not a Parquet file, or only a part of one: {error}") from error
 
 
-def _filled(footer: Any, column: str) -> bool:
+def _filled(footer: pyarrow.parquet.FileMetaData, column: str) -> bool:
     """Whether the statistics leave room for a number in a column."""
     for group in range(footer.num_row_groups):
         part = footer.row_group(group)
@@ -131,7 +133,7 @@ def read(source: Source, batch: int) -> Iterator[Rows]:
     """All documents, `batch` at a time."""
     _, lib = _parquet()
     lists = [_column(name) for name in source.names]
-    wanted = [*_SINGLE, *schema.FIDELITY, "tokens", "starts", "ends", *lists]
+    wanted = [*_SINGLE, "tokens", "starts", "ends", *lists]
     wanted += [f"{name}_stderr" for name in lists if name in schema.STDERR]
     run = None
     for file in source.files:
@@ -159,7 +161,7 @@ def _same_run(metadata: dict[bytes, bytes] | None, file: str, run: bytes | None)
 
 
 def _rows(part: pyarrow.RecordBatch, names: Sequence[str], file: str) -> Rows:
-    single = {name: part.column(name).to_pylist() for name in (*_SINGLE, *schema.FIDELITY)}
+    single = cast(schema.DocumentColumns, {name: part.column(name).to_pylist() for name in _SINGLE})
     first = part.column(_column(names[0]))
     good = np.array([status == schema.OK for status in single["status"]], bool)
     explained = np.flatnonzero(good & first.is_valid().to_numpy(zero_copy_only=False))
@@ -231,7 +233,7 @@ def _numbers(part: pyarrow.RecordBatch, column: str, lengths: IntArray, file: st
     return result
 
 
-def _lengths(lists: Any) -> IntArray:
+def _lengths(lists: pyarrow.ListArray) -> IntArray:
     return lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
@@ -245,7 +247,7 @@ def _stored(column: str, there: Sequence[str]) -> str:
     return before if before in there and column not in there else column
 
 
-def _parquet() -> tuple[Any, Any]:
+def _parquet() -> tuple[ModuleType, ModuleType]:
     arrow = schema.arrow()
     import pyarrow.parquet
 

@@ -18,15 +18,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from slalom.corpus.schema import Group, arrow, from_table, to_table
 from slalom.corpus.store import Part, Store
 from slalom.corpus.work import Job, Worker
 from slalom.errors import MissingExtraError, ModelError, SlalomError
+from slalom.files import Record
 
 if TYPE_CHECKING:
     import pyarrow
+    from ray.actor import ActorHandle
 
     from slalom.corpus.run import Where
 
@@ -39,17 +42,17 @@ class Register:
     """Where each worker runs. It lives on the driver's node, as an actor."""
 
     def __init__(self) -> None:
-        self._workers: dict[str, tuple[Any, str]] = {}
+        self._workers: dict[str, tuple[ActorHandle, str]] = {}
 
-    def add(self, worker: str, handle: Any, node: str) -> None:
+    def add(self, worker: str, handle: ActorHandle, node: str) -> None:
         self._workers[worker] = (handle, node)
 
-    def workers(self) -> dict[str, tuple[Any, str]]:
+    def workers(self) -> dict[str, tuple[ActorHandle, str]]:
         return self._workers
 
 
 @contextmanager
-def watched(ray: Any) -> Iterator[Any]:
+def watched(ray: ModuleType) -> Iterator[ActorHandle]:
     """Inside, workers that register are watched; one that finds no room is ended, and so is its task."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -66,7 +69,7 @@ def watched(ray: Any) -> Iterator[Any]:
         ray.kill(register)
 
 
-def _watch(ray: Any, register: Any, stop: threading.Event) -> None:
+def _watch(ray: ModuleType, register: ActorHandle, stop: threading.Event) -> None:
     homeless: dict[str, float] = {}
     while not stop.wait(_LOOK):
         with suppress(ray.exceptions.RayError):
@@ -104,7 +107,7 @@ def explain_groups(job: Job, where: Where, missing: Iterator[Group], count: Call
         _finish(ray, job, where, wave, count)
 
 
-def _finish(ray: Any, job: Job, where: Where, wave: Wave, count: Callable[[Part], None]) -> None:
+def _finish(ray: ModuleType, job: Job, where: Where, wave: Wave, count: Callable[[Part], None]) -> None:
     """Explain all groups of a wave, through the loss of workers and nodes."""
     fruitless = 0
     while wave:
@@ -135,7 +138,9 @@ def _take_stock(job: Job, wave: Wave, count: Callable[[Part], None]) -> None:
             _strike(wave, number, part, count)
 
 
-def _stream(ray: Any, job: Job, where: Where, tables: list[pyarrow.Table]) -> Iterator[tuple[int, Part]]:
+def _stream(
+    ray: ModuleType, job: Job, where: Where, tables: list[pyarrow.Table]
+) -> Iterator[tuple[int, Part]]:
     with watched(ray) as register:
         results = (
             ray.data.from_arrow(tables)
@@ -163,7 +168,7 @@ def _stream(ray: Any, job: Job, where: Where, tables: list[pyarrow.Table]) -> It
 class GroupWorker:
     """A worker as Ray Data calls it. The model is opened with the first group, so that its error is told."""
 
-    def __init__(self, job: Job, register: Any):
+    def __init__(self, job: Job, register: ActorHandle):
         import ray
 
         context = ray.get_runtime_context()
@@ -183,7 +188,7 @@ class GroupWorker:
         return pa.Table.from_pylist([row], schema=pa.schema(fields))
 
 
-def _pool(ray: Any, where: Where, groups: int) -> int:
+def _pool(ray: ModuleType, where: Where, groups: int) -> int:
     """As many workers as were asked for, as there is work for, and as the cluster has room for now."""
     have = ray.cluster_resources()
     room = [have.get("CPU", 0) / where.threads]
@@ -192,7 +197,7 @@ def _pool(ray: Any, where: Where, groups: int) -> int:
     return max(1, min(where.workers, groups, int(min(room))))
 
 
-def _lost(ray: Any, error: BaseException) -> bool:
+def _lost(ray: ModuleType, error: BaseException) -> bool:
     """Whether a part of the cluster failed, not the work."""
     lost = (
         ray.exceptions.RayActorError,
@@ -206,12 +211,12 @@ def _lost(ray: Any, error: BaseException) -> bool:
 
 
 @contextmanager
-def _connected(ray: Any, where: Where) -> Iterator[None]:
+def _connected(ray: ModuleType, where: Where) -> Iterator[None]:
     """The cluster at the address, or one on this machine that ends with the run."""
     if ray.is_initialized():  # the caller's own
         yield
         return
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    quiet: Record = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
         if where.address is not None:
             _knock(where.address)
@@ -228,7 +233,7 @@ def _connected(ray: Any, where: Where) -> Iterator[None]:
         ray.shutdown()
 
 
-def _start(ray: Any, **settings: Any) -> None:
+def _start(ray: ModuleType, **settings: object) -> None:
     """A cluster of this machine alone: Ray's servers listen on the loopback interface and on no other."""
     from ray._private import ray_constants
 
@@ -254,7 +259,7 @@ def _knock(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
-def _ray() -> Any:
+def _ray() -> ModuleType:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # Ray writes past the terminal otherwise

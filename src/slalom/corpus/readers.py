@@ -14,12 +14,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import IO, TYPE_CHECKING
 
 from slalom.corpus.schema import arrow
 from slalom.data.tables import Bad, Row
 from slalom.errors import InputError
 from slalom.files import failed
+
+if TYPE_CHECKING:
+    import pyarrow.parquet
+    from fsspec import AbstractFileSystem
 
 KINDS = {
     ".parquet": "parquet",
@@ -43,7 +47,7 @@ class File:
     checksum: what its file system knows of its content; None where it knows nothing.
     """
 
-    fs: Any
+    fs: AbstractFileSystem
     path: str
     relative: str
     kind: str
@@ -147,7 +151,7 @@ def _parquet(file: File, columns: Sequence[str]) -> Iterator[Row]:
                 yield dict(zip(columns, row, strict=True))
 
 
-def _values(column: Any) -> list[Any]:
+def _values(column: pyarrow.Array) -> list[object]:
     """Texts as bytes: arrow decodes a batch as a whole, and one wrong byte would cost all its rows."""
     pa = arrow()
     if pa.types.is_dictionary(column.type):
@@ -155,13 +159,13 @@ def _values(column: Any) -> list[Any]:
     return (column.cast(pa.large_binary()) if _is_text(column.type) else column).to_pylist()
 
 
-def _is_text(kind: Any) -> bool:
+def _is_text(kind: pyarrow.DataType) -> bool:
     t = arrow().types
     strings = (t.is_string, t.is_large_string, t.is_string_view)
     return any(check(kind) for check in (*strings, t.is_binary, t.is_large_binary, t.is_binary_view))
 
 
-def _open(file: File) -> Any:
+def _open(file: File) -> IO[bytes]:
     """The file's bytes, unpacked."""
     try:
         return file.fs.open(file.path, "rb", compression="infer")
@@ -170,7 +174,7 @@ def _open(file: File) -> Any:
 
 
 @contextmanager
-def _open_parquet(file: File) -> Iterator[Any]:
+def _open_parquet(file: File) -> Iterator[pyarrow.parquet.ParquetFile]:
     pa = arrow()
     import pyarrow.parquet as pq
 
@@ -190,7 +194,7 @@ def _require(have: Sequence[str], file: File, *wanted: str) -> None:
         )
 
 
-def _lines(raw: Any, newline: str = "") -> io.TextIOWrapper:
+def _lines(raw: IO[bytes], newline: str = "") -> io.TextIOWrapper:
     return io.TextIOWrapper(raw, encoding="utf-8-sig", errors="surrogateescape", newline=newline)
 
 

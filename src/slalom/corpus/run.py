@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from slalom.checks import at_least_one
 from slalom.corpus import schema
@@ -17,7 +17,7 @@ from slalom.corpus.source import Columns, open_source
 from slalom.corpus.store import MANIFEST, SUCCESS, Part, Store, canonical, locked, part_number
 from slalom.corpus.work import Job, Worker
 from slalom.errors import InputError, ModelError
-from slalom.files import plain
+from slalom.files import Record, plain
 from slalom.models.endpoint import Endpoint
 from slalom.models.prompt import Prompt
 from slalom.models.torch.batches import BATCH_TOKENS
@@ -95,7 +95,7 @@ def explain_corpus(
     granularity: str = "positions",
     units: Units = "words",
     long: str = "cut",
-    options: Mapping[str, Any] | None = None,
+    options: Record | None = None,
     where: Where | None = None,
     resume: bool | None = False,
     fresh: bool = False,
@@ -149,7 +149,7 @@ def explain_corpus(
     call = {"target": target, "method": method, "budget": budget, "seed": seed, "granularity": granularity}
     call |= {"units": plain(units), "long": long} | dict(options or {})
     _check_call(call)
-    access: dict[str, Any] = {"device": device, "batch_tokens": batch_tokens}
+    access: Record = {"device": device, "batch_tokens": batch_tokens}
     access |= {"engine": engine, "engine_tolerance": engine_tolerance}
     if endpoint is not None:
         access |= {"batch_tokens": None, "endpoint": endpoint}
@@ -187,7 +187,7 @@ def _clear(store: Store) -> None:
 
 def _locked(
     store: Store,
-    manifest: dict[str, Any],
+    manifest: Record,
     job: Job,
     where: Where,
     cut: Iterator[Group],
@@ -252,7 +252,7 @@ def _alone(job: Job, missing: Iterator[Group], count: Callable[[Part], None]) ->
         count(worker(group))
 
 
-def _manifest(source: dict[str, Any], model: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+def _manifest(source: Record, model: Record, settings: Record) -> Record:
     what = {
         "slalom": version("slalom-xai"),
         "schema": schema.VERSION,
@@ -263,7 +263,7 @@ def _manifest(source: dict[str, Any], model: dict[str, Any], settings: dict[str,
     return what | {"fingerprint": hashlib.sha256(canonical(what).encode()).hexdigest()}
 
 
-def _prepare(store: Store, manifest: dict[str, Any], resume: bool | None) -> Totals | None:
+def _prepare(store: Store, manifest: Record, resume: bool | None) -> Totals | None:
     """The totals of a run that is finished already; raises where the output belongs to another run.
 
     Who resumes has the parts checked, also those of a finished run: then there are no totals yet.
@@ -300,7 +300,7 @@ def _finished(store: Store) -> Totals | None:
     return Totals(**found, skipped=success["documents"])
 
 
-def _difference(there: Any, here: Any, where: str = "") -> str:
+def _difference(there: object, here: object, where: str = "") -> str:
     """The first thing in which two manifests differ, in words."""
     if isinstance(there, dict) and isinstance(here, dict):
         for key in [*here, *(key for key in there if key not in here)]:
@@ -309,7 +309,7 @@ def _difference(there: Any, here: Any, where: str = "") -> str:
     return f"{where} is {there!r:.200} there and {here!r:.200} here"
 
 
-def _check_call(call: Mapping[str, Any]) -> None:
+def _check_call(call: Record) -> None:
     """Refuse wrong settings before a model is loaded."""
     from slalom.request import Request
 
@@ -339,7 +339,7 @@ def model_source(model: str | None) -> str | None:
     return str(path.resolve()) if path is not None and path.is_dir() else model
 
 
-def model_identity(model: str | None) -> dict[str, Any]:
+def model_identity(model: str | None) -> Record:
     """What tells a model from others: the hash of its files, or its name and commit on the hub."""
     from slalom.models import bundled
     from slalom.models.torch.load import resolve

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, TypedDict
 
 from slalom.checks import shown
 from slalom.errors import InputError, MissingExtraError
@@ -50,7 +51,7 @@ TIMES = ("seconds", "model_seconds")
 OK, ERROR = "ok", "error"
 
 
-def arrow() -> Any:
+def arrow() -> ModuleType:
     """pyarrow, or the command that installs it."""
     try:
         import pyarrow
@@ -128,6 +129,25 @@ def _metadata(table: str) -> dict[bytes, bytes]:
     return {NAME_KEY: f"{NAME}/{table}".encode(), VERSION_KEY: str(VERSION).encode()}
 
 
+class DocumentColumns(TypedDict):
+    """Columns of documents as lists: all but those that have an entry for each token."""
+
+    row: list[int]
+    id: list[str | None]
+    status: list[str]
+    error: list[str | None]
+    prediction: list[str | None]
+    target: list[str | None]
+    output: list[float | None]
+    ranking: list[str | None]
+    notes: list[list[str] | None]
+    r2: list[float | None]
+    rmse: list[float | None]
+    linear_r2: list[float | None]
+    constant_rmse: list[float | None]
+    heldout_queries: list[float | None]
+
+
 GROUP = 64
 """Documents of a group: enough to share batches, few enough that little is repeated after a failure."""
 GROUP_CHARACTERS = 64_000
@@ -162,7 +182,7 @@ class Group:
         return sum(document.size for document in self.documents)
 
 
-def document(row: int, name: Any, text: Any, most: int = MAX_CHARACTERS) -> Document:
+def document(row: int, name: object, text: object, most: int = MAX_CHARACTERS) -> Document:
     """A document from whatever a reader found in the columns of the name and of the text."""
     name = str(row) if name is None else _readable(name)
     if text is None:
@@ -230,7 +250,7 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _readable(name: Any) -> str:
+def _readable(name: object) -> str:
     if isinstance(name, bytes):
         return name.decode("utf-8", "replace")
     return str(name).encode("utf-8", "replace").decode("utf-8")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING
 
 from slalom.corpus.readers import KINDS, File, check_columns, checksum, header, kind_of, rows
 from slalom.corpus.schema import MAX_CHARACTERS, Document, document
@@ -15,7 +15,10 @@ from slalom.data.dataset import TEXTS
 from slalom.data.public import known
 from slalom.data.tables import Bad, Row
 from slalom.errors import InputError
-from slalom.files import failed, filesystem
+from slalom.files import Record, failed, filesystem
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _CHECKSUMS = ("md5Hash", "ETag", "etag", "checksum")
@@ -23,7 +26,7 @@ _CHECKSUMS = ("md5Hash", "ETag", "etag", "checksum")
 _PROBE = 256
 """Rows by which a data set of the hub is told from an earlier version of itself."""
 
-Identity = Callable[[], dict[str, Any]]
+Identity = Callable[[], Record]
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def _chosen(read: Named, columns: Columns) -> Named:
             yield name, row
 
 
-def _same(found: Any, wanted: str) -> bool:
+def _same(found: object, wanted: str) -> bool:
     return (found.decode("utf-8", "replace") if isinstance(found, bytes) else str(found)) == wanted
 
 
@@ -102,7 +105,7 @@ def _from_files(files: list[File], columns: Columns) -> tuple[Columns, Identity,
             name = file.relative if file.kind == "txt" else None
             yield from ((name, row) for row in rows(file, columns.wanted))
 
-    def identity() -> dict[str, Any]:
+    def identity() -> Record:
         return {"files": [{"name": file.relative, "content": checksum(file)} for file in files]}
 
     return columns, identity, read
@@ -139,7 +142,7 @@ def _located(given: str) -> str:
     return given if path is None else str(path)
 
 
-def _file(fs: Any, path: str, base: str, info: dict[str, Any]) -> File | None:
+def _file(fs: AbstractFileSystem, path: str, base: str, info: Record) -> File | None:
     relative = path.removeprefix(base).strip("/") or path.rpartition("/")[2]
     kind = kind_of(path)
     if kind is None or any(part.startswith((".", "_")) for part in relative.split("/")):
@@ -172,7 +175,7 @@ def _data_set(given: str, columns: Columns) -> tuple[Columns, Identity, Callable
         have = ", ".join(table.columns)
         raise InputError(f"{given} has no column {missing[0]!r}, only: {have}; choose with --text and --id")
 
-    def identity() -> dict[str, Any]:
+    def identity() -> Record:
         digest = hashlib.sha256()
         for _, row in islice(table.rows(columns.split), _PROBE):
             digest.update(repr(row).encode("utf-8", "replace"))

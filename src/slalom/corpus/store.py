@@ -25,14 +25,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from slalom.corpus import schema
 from slalom.errors import InputError
-from slalom.files import address, failed, filesystem, from_json, local, put, to_json
+from slalom.files import Record, address, failed, filesystem, from_json, local, put, to_json
 
 if TYPE_CHECKING:
     import pyarrow
+    from fsspec import AbstractFileSystem
 
 MANIFEST, SUCCESS, TOKENS, CHECKSUMS = "_slalom.json", "_SUCCESS", "_tokens", "_checksums"
 
@@ -55,11 +56,11 @@ class Store:
     given: str
 
     @cached_property
-    def _place(self) -> tuple[Any, str]:
+    def _place(self) -> tuple[AbstractFileSystem, str]:
         return filesystem(self.given)
 
     @property
-    def fs(self) -> Any:
+    def fs(self) -> AbstractFileSystem:
         return self._place[0]
 
     @property
@@ -92,7 +93,7 @@ class Store:
             raise InputError(f"{self.given!r} is a file; the output is a directory")
         return {entry.rstrip("/").rpartition("/")[2] for entry in self.fs.ls(where, detail=False)}
 
-    def read_json(self, name: str) -> dict[str, Any] | None:
+    def read_json(self, name: str) -> Record | None:
         """A JSON file of the directory; None where there is none."""
         try:
             data = self.fs.cat_file(self.path(name))
@@ -102,7 +103,7 @@ class Store:
             raise failed("read", self.path(name), error) from error
         return from_json(data.decode("utf-8", "replace"), repr(self.path(name)))
 
-    def write_json(self, name: str, document: dict[str, Any]) -> None:
+    def write_json(self, name: str, document: Record) -> None:
         put(self.fs, self.path(name), (to_json(document) + "\n").encode())
 
     def remove(self, name: str) -> None:
@@ -197,7 +198,7 @@ def _parquet(table: pyarrow.Table) -> bytes:
     return buffer.getvalue()
 
 
-def canonical(document: dict[str, Any]) -> str:
+def canonical(document: Record) -> str:
     """One text for equal documents."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 

@@ -16,7 +16,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slalom.api import Explainer
 from slalom.corpus import schema
@@ -24,7 +24,7 @@ from slalom.corpus.schema import Document, Group
 from slalom.corpus.store import Part, Store
 from slalom.errors import InputError, ModelError, SlalomError, StoppedError
 from slalom.explanation import Explanation
-from slalom.files import decode, put, to_json
+from slalom.files import Record, decode, put, to_json
 from slalom.models.text import check_text
 from slalom.models.torch.batches import give_back
 
@@ -47,20 +47,20 @@ def tokens_table(
     documents: Sequence[Document], outcomes: Sequence[Outcome], fingerprint: str
 ) -> pyarrow.Table:
     """One row for each token of the documents that were explained."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Record] = []
     for one, outcome in zip(documents, outcomes, strict=True):
         if isinstance(outcome, Explanation):
             rows += _token_rows(one, outcome.shown)
     return _table(rows, schema.tokens(), fingerprint, 0)
 
 
-def _table(rows: list[dict[str, Any]], of: pyarrow.Schema, fingerprint: str, errors: int) -> pyarrow.Table:
+def _table(rows: list[Record], of: pyarrow.Schema, fingerprint: str, errors: int) -> pyarrow.Table:
     own = {schema.FINGERPRINT_KEY: fingerprint.encode(), schema.ERRORS_KEY: str(errors).encode()}
     return schema.arrow().Table.from_pylist(rows, schema=of.with_metadata({**(of.metadata or {}), **own}))
 
 
-def _row(one: Document, outcome: Outcome, keep_text: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {"row": one.row, "id": one.id, "text_hash": one.digest}
+def _row(one: Document, outcome: Outcome, keep_text: bool) -> Record:
+    row: Record = {"row": one.row, "id": one.id, "text_hash": one.digest}
     if isinstance(outcome, Exception):
         return row | {"status": schema.ERROR, "error": message(outcome)}
     own, shown = {"text": outcome.text if keep_text else None, "status": schema.OK}, outcome.shown
@@ -74,7 +74,7 @@ def message(error: Exception) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _said(explanation: Explanation) -> dict[str, Any]:
+def _said(explanation: Explanation) -> Record:
     tokens, chances = explanation.tokens, explanation.probabilities
     return {
         "method": explanation.method,
@@ -91,7 +91,7 @@ def _said(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _scores(explanation: Explanation) -> dict[str, Any]:
+def _scores(explanation: Explanation) -> Record:
     own = {column: explanation.scores.get(name) for name, column in schema.SCORES.items()}
     errors = {
         f"{column}_stderr": explanation.stderr.get(name)
@@ -107,7 +107,7 @@ def _scores(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _measured(explanation: Explanation) -> dict[str, Any]:
+def _measured(explanation: Explanation) -> Record:
     cost = explanation.cost
     return {
         **{name: explanation.fidelity.get(name) for name in (*schema.FIDELITY, *schema.INTERVAL)},
@@ -119,9 +119,9 @@ def _measured(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _token_rows(one: Document, explanation: Explanation) -> list[dict[str, Any]]:
+def _token_rows(one: Document, explanation: Explanation) -> list[Record]:
     tokens = explanation.tokens
-    columns: dict[str, Any] = {
+    columns: Record = {
         "position": range(len(tokens)),
         "token": [_unicode(token) for token in tokens.strings],
         "start": tokens.spans[:, 0],
@@ -154,7 +154,7 @@ class Attempts:
     def __init__(self, store: Store, group: Group):
         self._store, self._name = store, f".attempts-{group.number:06d}.json"
         try:
-            self._note: dict[str, Any] = store.read_json(self._name) or {}
+            self._note: Record = store.read_json(self._name) or {}
         except InputError:  # half a note: its writer died
             self._note = {}
         self._note |= {"host": socket.gethostname(), "pid": os.getpid()}
@@ -199,9 +199,9 @@ class Job:
     output: str
     fingerprint: str
     model: str | None
-    access: dict[str, Any]
+    access: Record
     """What an Explainer is made with, beside the model."""
-    call: dict[str, Any]
+    call: Record
     """What it is called with."""
     threads: int = 1
     keep_text: bool = False

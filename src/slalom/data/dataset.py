@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from typing import Any
 
 import numpy as np
 
 from slalom.checks import Seed, at_least_one, check
 from slalom.data.tables import Bad, Row, Table
 from slalom.errors import InputError
+from slalom.files import Record
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ class Labels:
     names: tuple[str, ...] | None
     own: bool = False
 
-    def index(self, value: Any) -> int | None:
+    def index(self, value: object) -> int | None:
         """The number of the label that a cell holds; None for no label."""
         plain = _plain(value)
         if plain is None:
@@ -243,14 +243,14 @@ def document(row: Row, place: str, name: str, columns: Columns, labels: Labels) 
         return Bad(str(error))
 
 
-def _text(row: dict[str, Any], column: TextColumn) -> str | tuple[str, str]:
+def _text(row: Record, column: TextColumn) -> str | tuple[str, str]:
     if isinstance(column, str):
         return _string(row.get(column), column)
     first, second = column
     return _string(row.get(first), first), _string(row.get(second), second)
 
 
-def _string(value: Any, column: str) -> str:
+def _string(value: object, column: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         raise InputError(f"the {column} is null")
     if not isinstance(value, str):
@@ -264,7 +264,7 @@ def _string(value: Any, column: str) -> str:
     return value
 
 
-def _plain(value: Any) -> str | int | float | None:
+def _plain(value: object) -> str | int | float | None:
     """A label as a number where it is one; what has no label (null, -1, an empty cell) as None."""
     if isinstance(value, str):
         value = value.strip()
@@ -278,7 +278,7 @@ def _plain(value: Any) -> str | int | float | None:
     return None if value in ("", -1) else value
 
 
-def _words(row: dict[str, Any], columns: Columns) -> tuple[str, ...] | None:
+def _words(row: Record, columns: Columns) -> tuple[str, ...] | None:
     words = row.get(columns.words) if columns.words else None
     if not isinstance(words, list) or not words:  # a CSV cell, or a row without annotations
         return None
@@ -287,7 +287,7 @@ def _words(row: dict[str, Any], columns: Columns) -> tuple[str, ...] | None:
     return tuple(words)
 
 
-def _maps(row: dict[str, Any], columns: Columns, words: tuple[str, ...] | None) -> dict[str, tuple[int, ...]]:
+def _maps(row: Record, columns: Columns, words: tuple[str, ...] | None) -> dict[str, tuple[int, ...]]:
     if words is None or row.get("has_rationale") is False:  # marked by nobody is not marked as unimportant
         return {}
     found = {name: row.get(name) for name in columns.maps}

@@ -14,42 +14,56 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Protocol
 
 from slalom.data.tables import Bad, Row, Table
 from slalom.errors import InputError, MissingExtraError
+from slalom.files import Record
 
 SENTIMENT = ("negative", "positive")
 _EXPORT = "refs/convert/parquet"
 """The branch on which the hub keeps a Parquet export of data sets that were published as code."""
 
-Convert = Callable[[Mapping[str, Any]], Row]
+
+class Part(Protocol):
+    """One split, as the library `datasets` holds it."""
+
+    column_names: list[str]
+    features: Mapping[str, object]
+    split: object
+
+    def __iter__(self) -> Iterator[Record]: ...
 
 
-def _as_it_is(row: Mapping[str, Any]) -> Row:
+Loaded = Part | dict[str, Part]
+Convert = Callable[[Record], Row]
+
+
+def _as_it_is(row: Record) -> Row:
     return dict(row)
 
 
-def imdb(row: Mapping[str, Any]) -> Row:
+def imdb(row: Record) -> Row:
     """Line breaks written as HTML become spaces."""
     return {**row, "text": _clean(row["text"], (("<br />", " "),))}
 
 
-def yelp_polarity(row: Mapping[str, Any]) -> Row:
+def yelp_polarity(row: Record) -> Row:
     """The published text writes line breaks and quotation marks with a backslash."""
     return {**row, "text": _clean(row["text"], (("\\n", " "), ('\\"', '"'), ('""', '"')))}
 
 
-def ag_news(row: Mapping[str, Any]) -> Row:
+def ag_news(row: Record) -> Row:
     """Backslashes stand for line breaks."""
     return {**row, "text": _clean(row["text"], (("\\", " "),))}
 
 
-def sst2(row: Mapping[str, Any]) -> Row:
+def sst2(row: Record) -> Row:
     return {"text": row["sentence"], "label": row["label"]}
 
 
-def movie_rationales(row: Mapping[str, Any]) -> Row:
+def movie_rationales(row: Record) -> Row:
     """ERASER movies: every evidence is a piece of the review; its words are marked where it first stands."""
     words = row["review"].split()
     line = f" {' '.join(words)} "
@@ -64,7 +78,7 @@ def movie_rationales(row: Mapping[str, Any]) -> Row:
     return {"text": " ".join(words), "label": row["label"], "words": words, "rationale": marks}
 
 
-def hatexplain(row: Mapping[str, Any]) -> Row:
+def hatexplain(row: Record) -> Row:
     """HateXplain: the label most annotators gave, none where all differ, and the maps they drew."""
     annotators = row["annotators"]
     labels = annotators["label"] if isinstance(annotators, Mapping) else [one["label"] for one in annotators]
@@ -83,7 +97,7 @@ def hatexplain(row: Mapping[str, Any]) -> Row:
     }
 
 
-def _clean(text: Any, changes: Sequence[tuple[str, str]]) -> Any:
+def _clean(text: object, changes: Sequence[tuple[str, str]]) -> object:
     if not isinstance(text, str):
         return text
     for old, new in changes:
@@ -156,11 +170,11 @@ def from_folder(folder: Path, known: Known | None) -> Table:
     library = _library()
     saved = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
     with _quiet(str(folder), "it must be a saved data set or hold files named after their splits"):
-        parts: Any = library.load_from_disk(str(folder)) if saved else library.load_dataset(str(folder))
+        parts = library.load_from_disk(str(folder)) if saved else library.load_dataset(str(folder))
     return _table(folder.name if known is None else known.name, parts, known)
 
 
-def _table(name: str, loaded: Any, known: Known | None) -> Table:
+def _table(name: str, loaded: Loaded, known: Known | None) -> Table:
     parts = _parts(loaded, known)
     first = next(iter(parts.values()))
     published = set(first.column_names)
@@ -172,7 +186,7 @@ def _table(name: str, loaded: Any, known: Known | None) -> Table:
                 for place, row in enumerate(part, 1):
                     yield f"{split} row {place}", _row(row, convert, split)
 
-    def values(column: str) -> Iterable[Any]:
+    def values(column: str) -> Iterable[object]:
         if column == "split":
             return list(parts)
         return (row.get(column) for _, row in rows() if not isinstance(row, Bad))
@@ -182,7 +196,7 @@ def _table(name: str, loaded: Any, known: Known | None) -> Table:
     return Table(name, tuple(made), rows, values, labels)
 
 
-def _parts(loaded: Any, known: Known | None) -> dict[str, Any]:
+def _parts(loaded: Loaded, known: Known | None) -> dict[str, Part]:
     if not isinstance(loaded, dict):  # one split, saved alone
         return {str(loaded.split or "train"): loaded}
     if known is None:
@@ -190,7 +204,7 @@ def _parts(loaded: Any, known: Known | None) -> dict[str, Any]:
     return {split: part for split, part in loaded.items() if split in known.splits} or loaded
 
 
-def _row(row: Mapping[str, Any], convert: Convert, split: str) -> Row:
+def _row(row: Record, convert: Convert, split: str) -> Row:
     try:
         made = convert(row)
     except KeyError as error:
@@ -198,12 +212,12 @@ def _row(row: Mapping[str, Any], convert: Convert, split: str) -> Row:
     return made if isinstance(made, Bad) else {"split": split, **made}
 
 
-def _names(feature: Any) -> tuple[str, ...] | None:
+def _names(feature: object) -> tuple[str, ...] | None:
     names = getattr(feature, "names", None)
     return tuple(names) if names else None
 
 
-def _library() -> Any:
+def _library() -> ModuleType:
     try:
         import datasets
     except ImportError as error:

@@ -9,10 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 from slalom.errors import InputError, MissingExtraError
-from slalom.files import read_text
+from slalom.files import Record, read_text
 
 SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 
@@ -26,7 +25,7 @@ class Bad:
     reason: str
 
 
-Row = dict[str, Any] | Bad
+Row = Record | Bad
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Table:
     columns: tuple[str, ...]
     rows: Callable[[str | None], Iterable[tuple[str, Row]]]
     """All rows; given a split, a source that keeps its splits apart gives that one only."""
-    values: Callable[[str], Iterable[Any]]
+    values: Callable[[str], Iterable[object]]
     """All values of one column."""
     labels: tuple[str, ...] | None = None
     """The label names, where the source itself declares them."""
@@ -76,7 +75,7 @@ def _separated(path: Path, separator: str) -> Table:
         raise InputError(f"{path} is not readable as CSV: line {reader.line_num}: {error}") from error
 
 
-def _fields(row: dict[Any, Any]) -> Row:
+def _fields(row: dict[str | None, object]) -> Row:
     extra = row.pop(None, None)
     return row if extra is None else Bad("more fields than the header has")
 
@@ -100,7 +99,7 @@ def _parsed(line: str) -> Row:
         return Bad(f"not JSON: {str(error).split(':')[0]}")
 
 
-def _object(entry: Any) -> Row:
+def _object(entry: object) -> Row:
     return entry if isinstance(entry, dict) else Bad(f"a JSON {type(entry).__name__}, not an object")
 
 
@@ -150,7 +149,7 @@ def is_eraser(folder: Path) -> bool:
 
 def yelp_hat(paths: Sequence[Path]) -> list[Row]:
     """One row per review, with the maps of all its annotators joined; it needs two of them."""
-    answers: dict[str, list[dict[str, Any]]] = {}
+    answers: dict[str, list[Record]] = {}
     for path in paths:
         for _, row in open_file(path).rows(None):
             if isinstance(row, Bad) or not row.get(_TEXT) or not row.get(_MAP):
@@ -159,7 +158,7 @@ def yelp_hat(paths: Sequence[Path]) -> list[Row]:
     return [_review(text, given) for text, given in answers.items()]
 
 
-def _review(text: str, given: list[dict[str, Any]]) -> Row:
+def _review(text: str, given: list[Record]) -> Row:
     words = text.split()
     maps = [marks for row in given if len(marks := _marks(row[_MAP])) == len(words)]
     if len(maps) < 2:
@@ -214,7 +213,7 @@ def eraser(folder: Path) -> list[Row]:
     ]
 
 
-def _evidence(docs: Path, line: dict[str, Any], split: str) -> Row:
+def _evidence(docs: Path, line: Record, split: str) -> Row:
     own, label = line.get("annotation_id"), line.get("classification")
     if not (isinstance(own, str) and isinstance(label, str)):
         return Bad("its annotation_id or its classification is not a string")
@@ -232,7 +231,7 @@ def _evidence(docs: Path, line: dict[str, Any], split: str) -> Row:
     return dict(zip(ERASER, (own, " ".join(words), _CLASSES.get(label), split, words, marks), strict=True))
 
 
-def _spans(evidences: Any) -> list[tuple[str, int, int]] | None:
+def _spans(evidences: object) -> list[tuple[str, int, int]] | None:
     """Document, first token and the one after the last, of each piece of evidence; None if damaged."""
     if not (isinstance(evidences, list) and all(isinstance(group, list) for group in evidences)):
         return None

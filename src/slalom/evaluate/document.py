@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -40,9 +40,10 @@ class Plan:
     variants: tuple[Variant, ...]
     judges: Mapping[str, Judge]
     """By the protocol's name."""
-    call: Mapping[str, Any]
+    call: Mapping[str, object]
     """What all methods are called with, unless a variant says otherwise: target, budget, seed."""
     cut: int
+    seed: int
     corpus: LabelCounts | None = field(default=None, repr=False)
     """Counts of tokens by label, for the methods and protocols that need them."""
 
@@ -78,13 +79,13 @@ class Desk:
         ask = self._asks.setdefault(tokens.pieces, Ask(self.explainer.model, tokens))
         explain = self._again(variant, target=explanation.target)
 
-        def repeat(**overrides: Any) -> Explanation:
+        def repeat(**overrides: object) -> Explanation:
             found = explain(**overrides).shown
             return found if variant.score is None else _ranked(found, variant.score)
 
-        return Case(ask, explanation, self.document, repeat, self.plan.corpus, seed=self.plan.call["seed"])
+        return Case(ask, explanation, self.document, repeat, self.plan.corpus, seed=self.plan.seed)
 
-    def _again(self, variant: Variant, **more: Any) -> Callable[..., Explanation]:
+    def _again(self, variant: Variant, **more: object) -> Callable[..., Explanation]:
         call = {**self.plan.call, **variant.call, **more}
         if self.plan.corpus is not None and "data" in explainers.options(variant.method):
             call.setdefault("data", self.plan.corpus)
@@ -169,9 +170,17 @@ def _failed(name: str, variant: Variant, reason: str) -> Measurement:
 
 
 def _spent(name: str, variant: Variant, explanation: Explanation) -> Spent:
-    asked = ("queries", "tokens", "seconds", "model_seconds", "backwards")
-    cost = {part: getattr(explanation.cost, part) for part in asked}
-    return Spent(name, variant.label, len(explanation), **cost)
+    cost = explanation.cost
+    return Spent(
+        name,
+        variant.label,
+        len(explanation),
+        cost.queries,
+        cost.tokens,
+        cost.seconds,
+        cost.model_seconds,
+        cost.backwards,
+    )
 
 
 def _ranked(explanation: Explanation, score: str) -> Explanation:

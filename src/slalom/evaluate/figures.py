@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slalom.errors import MissingExtraError
 from slalom.evaluate.table import Number, Table
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FOLDER = "figures"
 _OWN, _OTHER = "#0072b2", "#8c96a3"
@@ -31,7 +36,7 @@ def draw(table: Table, out: str | os.PathLike[str]) -> list[Path]:
     check_matplotlib()
     folder = Path(out) / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    figures: dict[str, Any] = {}
+    figures: dict[str, Figure] = {}
     for name, pages in table.groups().items():
         shown = [page for page in (_common(table, page) for page in pages) if page]
         for place, page in enumerate(shown, 1):
@@ -48,13 +53,13 @@ def _common(table: Table, numbers: Sequence[Number]) -> list[Number]:
     return [number for number in numbers if 2 * len(table.cells[number]) >= len(table.results.methods)]
 
 
-def _figure(width: float, height: float) -> Any:
+def _figure(width: float, height: float) -> Figure:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _bars(table: Table, numbers: Sequence[Number]) -> Any:
+def _bars(table: Table, numbers: Sequence[Number]) -> Figure:
     methods = [m for m in table.results.methods if any(m in table.cells[number] for number in numbers)]
     figure = _figure(2.2 + 2.4 * len(numbers), 1.2 + 0.28 * len(methods))
     axes = figure.subplots(1, len(numbers), sharey=True, squeeze=False)[0]
@@ -78,7 +83,7 @@ def _bars(table: Table, numbers: Sequence[Number]) -> Any:
     return figure
 
 
-def _against_cost(table: Table) -> Any:
+def _against_cost(table: Table) -> Figure:
     columns = min(3, len(table.main))
     rows = -(-len(table.main) // columns)
     figure = _figure(1.8 + 3.4 * columns, 3.0 * rows)
@@ -102,7 +107,7 @@ def _against_cost(table: Table) -> Any:
     return figure
 
 
-def _curves(table: Table) -> Any:
+def _curves(table: Table) -> Figure:
     names = list(dict.fromkeys(point.curve for point in table.results.points))
     figure = _figure(1.8 + 3.8 * len(names), 3.6)
     axes = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
@@ -136,26 +141,27 @@ def _colour(method: str) -> str:
     return _OWN if method.startswith("slalom") else _OTHER
 
 
-def _colours(table: Table) -> dict[str, Any]:
+def _colours(table: Table) -> dict[str, str]:
     from matplotlib import colormaps
+    from matplotlib.colors import to_hex
 
-    palette = colormaps["tab20"].colors  # type: ignore[attr-defined]
-    return {method: palette[i % len(palette)] for i, method in enumerate(table.results.methods)}
+    palette = colormaps["tab20"]
+    return {method: to_hex(palette(i % palette.N)) for i, method in enumerate(table.results.methods)}
 
 
-def _bare(axis: Any) -> None:
+def _bare(axis: Axes) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _legend(figure: Any, axes: Any) -> None:
-    found: dict[str, Any] = {}
+def _legend(figure: Figure, axes: Iterable[Axes]) -> None:
+    found: dict[str, Artist] = {}
     for axis in axes:
         handles, labels = axis.get_legend_handles_labels()
         found |= dict(zip(labels, handles, strict=True))
-    figure.legend(found.values(), found.keys(), loc="outside right upper", fontsize=8, frameon=False)
+    figure.legend(list(found.values()), list(found), loc="outside right upper", fontsize=8, frameon=False)
 
 
-def _save(figure: Any, path: Path) -> list[Path]:
+def _save(figure: Figure, path: Path) -> list[Path]:
     import matplotlib
 
     made = [path.with_name(f"{path.name}.{suffix}") for suffix in ("png", "svg")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from slalom.errors import InputError, SlalomError
 from slalom.explanation import Explanation
 from slalom.label_counts import LabelCounts
 from slalom.models.ask import Ask
+from slalom.models.protocol import Model, Text
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray, IntArray
 
@@ -117,15 +118,15 @@ class Case:
     seed: int = 0
 
 
-def again(explainer: Explainer, document: Document, **call: Any) -> Callable[..., Explanation]:
+def again(explainer: Explainer, document: Document, **call: object) -> Callable[..., Explanation]:
     """A function that explains the document with `call`, and with what it is given instead.
 
     It takes whatever an `Explainer` takes when it is called, and `text` and `model` (a `Model`).
     """
     from slalom.api import Explainer
 
-    def explain(*, model: Any = None, text: Any = None, **overrides: Any) -> Explanation:
-        chosen = explainer if model is None else Explainer(model)
+    def explain(*, model: Model | None = None, text: Text | None = None, **overrides: object) -> Explanation:
+        chosen: Callable[..., Explanation] = explainer if model is None else Explainer(model)
         return chosen(document.text if text is None else text, **{**call, **overrides})
 
     return explain
@@ -138,22 +139,23 @@ def make_case(
     ask: Ask | None = None,
     corpus: LabelCounts | None = None,
     planted: Slalom | None = None,
-    **call: Any,
+    seed: int = 0,
+    **call: object,
 ) -> Case:
     """Explain a document and make it a case; `call` is what an `Explainer` takes when it is called.
 
     `ask` is that of an earlier case of the same document and granularity: what it has asked is remembered.
     """
-    explanation = again(explainer, document, **call)()
-    fixed: Mapping[str, Any] = {**call, "target": explanation.target}
+    explanation = again(explainer, document, seed=seed, **call)()
+    fixed = {**call, "target": explanation.target}
     return Case(
         ask=Ask(explainer.model, explanation.tokens) if ask is None else ask,
         explanation=explanation,
         document=document,
-        explain=again(explainer, document, **fixed),
+        explain=again(explainer, document, seed=seed, **fixed),
         corpus=corpus,
         planted=planted,
-        seed=call.get("seed", 0),
+        seed=seed,
     )
 
 
@@ -178,8 +180,7 @@ def correlation(told: FloatArray, truth: FloatArray, kind: Literal["spearman", "
         raise NotApplicable("what the order is compared with is the same for all tokens")
     if np.ptp(told) == 0.0:
         return 0.0
-    found: Any = (spearmanr if kind == "spearman" else kendalltau)(told, truth)
-    return float(found.statistic)
+    return float(np.asarray((spearmanr if kind == "spearman" else kendalltau)(told, truth)[0]))
 
 
 def likeness(one: FloatArray, other: FloatArray) -> float:

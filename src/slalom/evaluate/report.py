@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from slalom.evaluate import protocols
 from slalom.evaluate.figures import draw
@@ -16,7 +15,7 @@ from slalom.evaluate.page import render
 from slalom.evaluate.results import Results, write_parquet
 from slalom.evaluate.store import TABLE
 from slalom.evaluate.table import ASKED, Number, Table, duration, figure, missing, verdict
-from slalom.files import plain, write_text
+from slalom.files import Record, plain, write_text
 
 COMPARISONS, PAGE = "comparisons.parquet", "report.html"
 
@@ -40,7 +39,7 @@ def write_report(
     return [folder / TABLE, folder / COMPARISONS, folder / PAGE, *drawn]
 
 
-def comparisons(table: Table) -> list[dict[str, Any]]:
+def comparisons(table: Table) -> list[Record]:
     """The leader of every number against each other method: difference, interval, p, and what both cost."""
     return [
         {"protocol": protocol, "number": number, "leader": standing.leader, "method": method}
@@ -56,7 +55,7 @@ def _asked(table: Table, role: str, method: str) -> dict[str, float]:
     return {f"{role}_{name}": table.costs[method][name].mean for name in ("tokens", "backwards")}
 
 
-def document(table: Table) -> dict[str, Any]:
+def document(table: Table) -> Record:
     """The whole report as one JSON document."""
     results = table.results
     numbers = [

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from slalom.errors import MissingExtraError
+from slalom.files import Record
 
 if TYPE_CHECKING:
     import pandas
@@ -82,7 +83,8 @@ class Finished:
 class Results:
     """An evaluation: its settings, and what was measured, in the order of documents and methods."""
 
-    settings: Mapping[str, Any]
+    settings: Record
+    """What settings.json holds; see `slalom.evaluate.store.settings`."""
     finished: tuple[Finished, ...]
 
     @property
@@ -136,7 +138,7 @@ class Results:
 
     def write(self, out: str | os.PathLike[str]) -> None:
         """results.parquet, cost.parquet and curves.parquet in a directory."""
-        rows: Sequence[tuple[type, Iterable[Any]]]
+        rows: Sequence[tuple[type, Iterable[Measurement | Spent | Point]]]
         rows = ((Measurement, self.measurements), (Spent, self.spent), (Point, self.points))
         for name, (kind, found) in zip(PARQUETS, rows, strict=True):
             write_parquet(Path(out) / name, _columns(kind), [asdict(row) for row in found])
@@ -150,7 +152,7 @@ def check_pyarrow() -> None:
         raise MissingExtraError("pyarrow", "data", "writing the results of an evaluation") from error
 
 
-def write_parquet(path: Path, columns: Mapping[str, type], rows: list[dict[str, Any]]) -> None:
+def write_parquet(path: Path, columns: Mapping[str, type], rows: list[Record]) -> None:
     """Write a table as a whole or not at all."""
     check_pyarrow()
     import pyarrow as pa

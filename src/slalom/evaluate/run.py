@@ -7,11 +7,11 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from slalom.evaluate.protocol import Measure
 from slalom.evaluate.results import Finished, Results, check_pyarrow
 from slalom.evaluate.specs import Judge, Variant
 from slalom.evaluate.store import Store
+from slalom.files import Record
 from slalom.label_counts import label_counts
 from slalom.models.target import choose_target, two_labels
 from slalom.models.torch.batches import give_back
@@ -118,7 +119,7 @@ def evaluate(
     return results
 
 
-def _between(explainer: Explainer, target: Any, first: Document) -> tuple[Explainer, Any]:
+def _between(explainer: Explainer, target: Target, first: Document) -> tuple[Explainer, Target]:
     """For a pair of labels, the model of these two alone: protocols then judge by them, too."""
     if target is not None and not explainer.labels:
         explainer.model.tokenize(first.text)  # a function's labels are known from its first text on
@@ -159,7 +160,7 @@ def _plan(
     methods: Sequence[str] | None,
     protocols: Sequence[str | Measure] | None,
     corpus: Sequence[Document] | None,
-    call: Mapping[str, Any],
+    call: Record,
     cut: int,
 ) -> Plan:
     """What is done with every document; refuses what no document could bring about."""
@@ -175,7 +176,7 @@ def _plan(
     if call["target"] is not None and model.labels:
         choose_target(model, call["target"], np.zeros(len(model.labels)))
     counts = label_counts(model, corpus) if corpus is not None and _counted(chosen, judges.values()) else None
-    return Plan(chosen, judges, dict(call), cut, counts)
+    return Plan(chosen, judges, dict(call), cut, call["seed"], counts)
 
 
 def _counted(chosen: Iterable[Variant], judges: Iterable[Judge]) -> bool:
@@ -185,7 +186,7 @@ def _counted(chosen: Iterable[Variant], judges: Iterable[Judge]) -> bool:
     )
 
 
-def _orderly(variant: Variant, call: Mapping[str, Any]) -> None:
+def _orderly(variant: Variant, call: Record) -> None:
     """Raise now what every single explanation would raise."""
     Request.of({**call, **variant.call, "method": variant.method})
 

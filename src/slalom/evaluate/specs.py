@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from slalom import evaluate, explainers
 from slalom.errors import InputError
@@ -21,7 +20,7 @@ class Variant:
 
     label: str
     method: str
-    call: Mapping[str, Any]
+    call: Mapping[str, object]
     score: str | None = None
 
     @property
@@ -101,11 +100,11 @@ def every_protocol(*, rationales: bool, labelled: bool) -> list[str]:
     return [name for name, about in known if allowed.get(about.needs, False) and name != "cost"]
 
 
-def _split(spec: str) -> tuple[str, dict[str, Any]]:
+def _split(spec: str) -> tuple[str, dict[str, object]]:
     name, *parts = spec.strip().split(":")
     if parts and "=" not in parts[0]:  # module:function
         name = f"{name}:{parts.pop(0)}"
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     for part in parts:
         key, equals, value = part.partition("=")
         if not equals or not key.isidentifier():
@@ -116,7 +115,7 @@ def _split(spec: str) -> tuple[str, dict[str, Any]]:
     return name, given
 
 
-def _value(given: str) -> Any:
+def _value(given: str) -> object:
     """Numbers, true, false and null as JSON has them; anything else is a string."""
     try:
         return json.loads(given)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -21,7 +20,17 @@ from slalom.data.dataset import Document
 from slalom.errors import InputError
 from slalom.evaluate.document import Plan
 from slalom.evaluate.results import PARQUETS, Finished, Measurement, Point, Results, Spent
-from slalom.files import check_same, from_json, number, plain, read_text, to_json, versions, write_text
+from slalom.files import (
+    Record,
+    check_same,
+    from_json,
+    number,
+    plain,
+    read_text,
+    to_json,
+    versions,
+    write_text,
+)
 from slalom.models.protocol import Model
 
 FORMAT, VERSION = "slalom-evaluation", 1
@@ -40,7 +49,7 @@ def load(out: str | os.PathLike[str]) -> Results:
 class Store:
     """A directory of finished documents, open for more. One process at a time writes to it."""
 
-    def __init__(self, out: str | os.PathLike[str], settings: Mapping[str, Any], *, fresh: bool = False):
+    def __init__(self, out: str | os.PathLike[str], settings: Record, *, fresh: bool = False):
         self.out = Path(out)
         self.settings = plain(settings)
         try:
@@ -84,7 +93,7 @@ class Store:
         self._lock.release()
 
 
-def _settings(out: Path) -> dict[str, Any] | None:
+def _settings(out: Path) -> Record | None:
     where = out / SETTINGS
     if not where.exists():
         return None
@@ -94,7 +103,7 @@ def _settings(out: Path) -> dict[str, Any] | None:
     return document
 
 
-def _check(out: Path, settings: Mapping[str, Any], fresh: bool) -> None:
+def _check(out: Path, settings: Record, fresh: bool) -> None:
     """Refuse a directory that holds another evaluation, or files that are none of ours."""
     there = _settings(out)
     if there is None:
@@ -138,7 +147,7 @@ def _line(line: bytes) -> Finished | None:
         return None
 
 
-def _numbers(row: dict[str, Any], name: str) -> dict[str, Any]:
+def _numbers(row: Record, name: str) -> Record:
     """A row with its number read back: null is NaN where something was measured."""
     measured = row.get("number", "") is not None
     return {**row, name: number(row[name]) if measured else None}
@@ -157,7 +166,7 @@ _PACKAGES = (
 )
 
 
-def settings(model: Model, plan: Plan, source: str, corpus: Sequence[Document] | None) -> dict[str, Any]:
+def settings(model: Model, plan: Plan, source: str, corpus: Sequence[Document] | None) -> Record:
     """Everything that a number in the table depends on, apart from the documents themselves.
 
     They have keys of their own, so that a run can be continued with more documents.
@@ -189,9 +198,9 @@ def _engine(model: Model) -> dict[str, str]:
     return {} if name is None or name == "eager" else {"engine": name}
 
 
-def _facts(model: Model) -> dict[str, Any]:
+def _facts(model: Model) -> Record:
     """What a language model is asked, and where; how its answers are read is found out later."""
-    facts: dict[str, Any] = dict(model.facts.settings)
+    facts: Record = dict(model.facts.settings)
     if "endpoint" in facts:
         facts["endpoint"] = {key: value for key, value in facts["endpoint"].items() if key != "scoring"}
     return facts
@@ -218,7 +227,7 @@ def _content(document: Document) -> str:
     return to_json(parts, indent=None)
 
 
-def _digest(parts: Any) -> str:
+def _digest(parts: Iterable[str]) -> str:
     digest = hashlib.blake2b(digest_size=12)
     for part in parts:
         digest.update(part.encode())

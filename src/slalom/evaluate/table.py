@@ -6,9 +6,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from slalom.evaluate.results import Results
+from slalom.evaluate.results import Results, Spent
 from slalom.evaluate.statistics import Standing, Summary, best_or_tied, least_documents, summary
 
 ASKED = ("queries", "tokens", "backwards")
@@ -56,7 +55,7 @@ class Table:
     def costs(self) -> dict[str, dict[str, Summary]]:
         """What an explanation cost on average, by method and part of `Spent`."""
         names = ("queries", "tokens", "backwards", "seconds", "model_seconds")
-        rows: dict[str, list[Any]] = {}
+        rows: dict[str, list[Spent]] = {}
         for row in self.results.spent:
             rows.setdefault(row.method, []).append(row)
         return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,7 +164,7 @@ def _readings(explanation: Explanation) -> dict[str, FloatArray]:
     return readings
 
 
-def _metrics() -> Any:
+def _metrics() -> ModuleType:
     try:
         from sklearn import metrics
     except ImportError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from slalom.errors import ModelError
 from slalom.evaluate.protocol import Case, NotApplicable, likeness, protocol
 from slalom.explanation import Explanation
 from slalom.models.protocol import Model, TorchAccess
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 
 @protocol("sanity", good={"mean": "low", "head": "low", "all": "low"}, needs="weights")
@@ -100,7 +103,7 @@ def _cascade(model: TorchAccess, groups: dict[str, list[str]], seed: int) -> Ite
         yield layer, twin
 
 
-def _draw(weight: Any, generator: Any) -> None:
+def _draw(weight: Tensor, generator: Generator) -> None:
     """New independent weights of the same mean and spread, so that the model's numbers stay in range."""
     import torch
 
