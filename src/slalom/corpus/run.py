@@ -7,16 +7,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Literal
 
 from slalom.checks import at_least_one
 from slalom.corpus import schema
 from slalom.corpus.schema import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, Group, groups, limited
-from slalom.corpus.source import Columns, open_source
+from slalom.corpus.source import Columns, model_identity, model_source, open_source
 from slalom.corpus.store import MANIFEST, SUCCESS, Part, Store, canonical, locked, part_number
 from slalom.corpus.work import Job, Worker
-from slalom.errors import InputError, ModelError
+from slalom.errors import InputError
 from slalom.files import Record, plain
 from slalom.models.endpoint import Endpoint
 from slalom.models.prompt import Prompt
@@ -324,48 +323,3 @@ def _check_call(call: Record) -> None:
         options=options,
         **more,
     )
-
-
-_TELLING = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges.txt", "*.model")
-
-
-def model_source(model: str | None) -> str | None:
-    """The model as workers find it: a directory by its whole path, otherwise as it was given."""
-    if model is not None and not isinstance(model, str):
-        raise InputError(
-            f"a corpus is explained with a model by name: a directory or hub id; got {type(model).__name__}"
-        )
-    path = None if model is None else Path(model).expanduser()
-    return str(path.resolve()) if path is not None and path.is_dir() else model
-
-
-def model_identity(model: str | None) -> Record:
-    """What tells a model from others: the hash of its files, or its name and commit on the hub."""
-    from slalom.models import bundled
-    from slalom.models.torch.load import resolve
-
-    source = model_source(model)
-    where = bundled() if source is None else Path(resolve(source))
-    if where.is_dir():
-        return {"name": where.name, "hash": _hash(where)}
-    return {"name": source, "commit": _commit(str(source))}
-
-
-def _hash(folder: Path) -> str:
-    digest = hashlib.sha256()
-    for path in sorted({path for pattern in _TELLING for path in folder.glob(pattern) if path.is_file()}):
-        digest.update(path.name.encode() + b"\0")
-        with path.open("rb") as file:
-            digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-def _commit(name: str) -> str | None:
-    from slalom.models.torch.load import load_config, reason
-
-    try:
-        return load_config(name)._commit_hash
-    except Exception as error:
-        raise ModelError(
-            f"{name} is no directory and the Hugging Face hub did not give it: {reason(error)}"
-        ) from error
