@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from slalom.api import Explainer
 from slalom.data import read
@@ -19,7 +18,7 @@ from slalom.errors import SlalomError
 from slalom.evaluate.results import Finished, Results
 from slalom.evaluate.run import Progress, evaluate
 from slalom.evaluate.table import Table
-from slalom.files import from_json, plain, read_text, to_json, write_text
+from slalom.files import Record, from_json, plain, read_text, to_json, write_text
 
 METHODS = (
     "slalom",
@@ -96,7 +95,7 @@ def league(
     data_dir: str | os.PathLike[str] | None = None,
     open_model: Callable[[LeagueCell, Mapping[str, str]], Explainer] | None = None,
     progress: Callable[[str], Progress | None] | None = None,
-) -> dict[str, Any]:
+) -> Record:
     """Run what is missing, and give the table of everything that is there; it is written to league.json.
 
     models: directories by name. methods: further ones, beside METHODS. limit: documents of a cell, fewer than
@@ -171,11 +170,11 @@ def _joined(one: Finished, other: Finished) -> Finished:
     return replace(one, **parts, wall=one.wall + other.wall)
 
 
-def _row(cell: LeagueCell) -> dict[str, Any]:
+def _row(cell: LeagueCell) -> Record:
     return {"name": cell.name, "title": cell.title, "data": cell.data, "cut": cell.cut}
 
 
-def _measured(table: Table) -> dict[str, Any]:
+def _measured(table: Table) -> Record:
     """What the page shows of a cell."""
     shown = [number for number in NUMBERS if number in table.cells]
     rows = []
@@ -203,12 +202,12 @@ def _measured(table: Table) -> dict[str, Any]:
     }
 
 
-def _write(folder: Path, cells: Mapping[str, dict[str, Any]]) -> None:
+def _write(folder: Path, cells: Mapping[str, Record]) -> None:
     document = {"format": FORMAT, "version": VERSION, "cells": list(cells.values())}
     write_text(folder / "league.json", to_json(plain(document)) + "\n")
 
 
-def _written(folder: Path) -> dict[str, Any]:
+def _written(folder: Path) -> Record:
     path = folder / "league.json"
     return from_json(read_text(path), repr(str(path))) if path.exists() else {"cells": []}
 

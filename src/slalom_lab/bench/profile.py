@@ -11,8 +11,10 @@ from contextlib import contextmanager
 from pathlib import PurePath
 from typing import Any
 
+from slalom.files import Record
+
 TOP = 8
-Entry = dict[str, Any]
+Entry = Record
 
 
 def of_functions(call: Callable[[], object]) -> list[Entry]:

@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
 from statistics import median
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
+
+from slalom.files import Record
 
 Sense = Literal["at least", "at most"]
 Times = Mapping[tuple[int, int], float]
@@ -43,7 +45,7 @@ def best_of(times: Mapping[str, Times], names: Sequence[str]) -> str | None:
     return min(measured, key=lambda name: measured[name]) if measured else None
 
 
-def goal(claim: str, values: Sequence[float], sense: Sense, bound: float, reason: str = "") -> dict[str, Any]:
+def goal(claim: str, values: Sequence[float], sense: Sense, bound: float, reason: str = "") -> Record:
     """A claim beside what was measured; the median decides, and without a measurement nothing is decided."""
     found = spread(values)
     reached: bool | None = None

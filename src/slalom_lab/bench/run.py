@@ -10,10 +10,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slalom.errors import SlalomError
-from slalom.files import check_same, from_json, plain, read_text, to_json, versions, write_text
+from slalom.files import Record, check_same, from_json, plain, read_text, to_json, versions, write_text
 from slalom_lab.bench.settings import PARTS, BenchSettings, known
 from slalom_lab.bench.setup import Bench
 
@@ -49,7 +49,7 @@ def run(
     command: str = "",
     fresh: bool = False,
     say: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
+) -> Record:
     """Measure the parts on the texts whose lengths fit; the document that `report` turns into Markdown.
 
     out: a folder for bench.json and bench.md, written anew after every part. Parts that stand there from a
@@ -58,7 +58,7 @@ def run(
     """
     known("part", parts, PARTS)
     folder = None if out is None else Path(out)
-    document: dict[str, Any] = {
+    document: Record = {
         "machine": machine(),
         "versions": versions(_PACKAGES),
         "settings": plain(asdict(settings)),
@@ -78,7 +78,7 @@ def run(
     return document
 
 
-def measure(bench: Bench, part: str) -> dict[str, Any]:
+def measure(bench: Bench, part: str) -> Record:
     """One part; where it fails, the reason."""
     start = datetime.now(UTC)
     try:
@@ -91,7 +91,7 @@ def measure(bench: Bench, part: str) -> dict[str, Any]:
     return plain({**found, "measured": start.isoformat(timespec="seconds"), "took": took})
 
 
-def keep(document: dict[str, Any], folder: Path) -> None:
+def keep(document: Record, folder: Path) -> None:
     """Write the numbers and the report."""
     from slalom_lab.bench.figure import draw
     from slalom_lab.bench.report import markdown
@@ -101,7 +101,7 @@ def keep(document: dict[str, Any], folder: Path) -> None:
     write_text(folder / REPORT, markdown(document, drawn) + "\n")
 
 
-def machine() -> dict[str, Any]:
+def machine() -> Record:
     """Processor, threads and system, as a reader of the report needs them."""
     import torch
 
@@ -114,7 +114,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def describe(name: str, module: nn.Module) -> dict[str, Any]:
+def describe(name: str, module: nn.Module) -> Record:
     """The size of a model."""
     config = getattr(module, "config", None)
     return {
@@ -134,7 +134,7 @@ def _processor() -> str:
         return platform.processor() or platform.machine() or sys.platform
 
 
-def _earlier(path: Path, document: dict[str, Any]) -> dict[str, Any]:
+def _earlier(path: Path, document: Record) -> Record:
     """The parts of an earlier run; an InputError unless it measured the same on the same machine."""
     if not path.exists():
         return {}

@@ -6,13 +6,13 @@ import copy
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from slalom.api import Explainer
 from slalom.errors import InputError, SlalomError, SlalomWarning
 from slalom.explanation import Explanation
+from slalom.files import Record
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, TorchAccess
 from slalom.models.proxy import Proxy
@@ -112,7 +112,7 @@ class Bench:
     def short(self, explainer: Explainer, text: str, samples: int | None = None) -> Explanation:
         """An explanation in the setting of the reference: short queries, so many as asked for."""
         budget = samples or self.settings.samples
-        options: dict[str, Any] = {"length": SHORT}
+        options: Record = {"length": SHORT}
         return explainer(text, budget=budget, seed=self.settings.seed, **options)
 
     def question(self, text: str) -> Question:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from slalom.cli import arguments
 from slalom.cli import options as o
 from slalom.cli.run import guarded, say, status, still_libraries
+from slalom.files import Record
 
 WORK = "What is measured"
 
@@ -187,7 +188,7 @@ def _texts(source: str, split: str | None, data_dir: Path | None, seed: int) -> 
     return name, [one.text if isinstance(one.text, str) else "\n".join(one.text) for one in found]
 
 
-def _deliver(document: dict[str, Any], out: Path | None, json: bool, quiet: bool) -> None:
+def _deliver(document: Record, out: Path | None, json: bool, quiet: bool) -> None:
     from slalom.files import to_json
     from slalom_lab.bench.report import markdown
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slalom.cli import arguments
 from slalom.cli import options as o
 from slalom.cli.run import guarded, say, still_libraries, watched
+from slalom.files import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -129,7 +130,7 @@ def _told(cell: str) -> Callable[[int, int, str], None] | None:
     return report
 
 
-def _deliver(found: dict[str, Any], out: Path, page: Path | None, quiet: bool) -> None:
+def _deliver(found: Record, out: Path, page: Path | None, quiet: bool) -> None:
     from slalom_lab.bench.league_page import sentences, write_page
 
     run = [cell for cell in found["cells"] if cell.get("rows")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from slalom.errors import InputError, ModelError
+from slalom.files import Record
 from slalom.models.torch.load import load_config, load_tokenizer, pretrained, reason, resolve
 from slalom_lab.training.settings import ONE_LAYER, Network
 
@@ -86,7 +87,7 @@ def _one_layer(
     )
 
 
-def _shape(network: Network, length: int) -> dict[str, Any]:
+def _shape(network: Network, length: int) -> Record:
     width, layers, heads = network.width, network.layers, network.attention_heads
     if network.architecture == "distilbert":
         return {
@@ -162,7 +163,7 @@ def remove_positions(model: nn.Module) -> None:
         table.weight.requires_grad_(False)
 
 
-def _names(labels: Sequence[str]) -> dict[str, Any]:
+def _names(labels: Sequence[str]) -> Record:
     return {"id2label": dict(enumerate(labels)), "label2id": {name: i for i, name in enumerate(labels)}}
 
 

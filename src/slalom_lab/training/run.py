@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from slalom.data import Document
 from slalom.errors import InputError, MissingExtraError, SlalomWarning
-from slalom.files import new_folder, to_json, versions, write_text
+from slalom.files import Record, new_folder, to_json, versions, write_text
 from slalom_lab.training.card import model_card
 from slalom_lab.training.settings import Network, TrainSettings
 from slalom_lab.training.texts import MaskingCollator, Material, encode, from_documents, from_source
@@ -193,7 +193,7 @@ def descend(
 
     steps = math.ceil(math.ceil(len(rows) / batch) * epochs)
     known = TrainingArguments.__dataclass_fields__
-    grouped: dict[str, Any] = (
+    grouped: Record = (
         {"train_sampling_strategy": "group_by_length"}
         if "train_sampling_strategy" in known
         else {"group_by_length": True}
@@ -288,9 +288,7 @@ def _free(where: Path) -> Path:
     return where
 
 
-def _write(
-    where: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, report: dict[str, Any]
-) -> Path:
+def _write(where: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, report: Record) -> Path:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:
         backend.no_padding()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from slalom.checks import Seed, at_least_one, check
 from slalom.errors import InputError
+from slalom.files import Record
 
 Architecture = Literal["bert", "distilbert", "roberta", "gpt2", "mamba", "attention-layer"]
 ARCHITECTURES: tuple[str, ...] = get_args(Architecture)
@@ -116,7 +117,7 @@ class TrainSettings:
     def peak_rate(self) -> float:
         return self.rate or (5e-4 if isinstance(self.model, Network) else 1e-4)
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> Record:
         """All settings, with the defaults filled in."""
         settings = {**asdict(self), "rate": self.peak_rate}
         if not self.masked:  # models of before there was a choice keep their names in the cache

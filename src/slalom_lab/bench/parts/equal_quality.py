@@ -11,6 +11,7 @@ from slalom.api import Explainer
 from slalom.errors import SlalomError
 from slalom.evaluate.protocols.deletion import deletion
 from slalom.explanation import Explanation
+from slalom.files import Record
 from slalom.models.ask import Ask
 from slalom_lab.bench.peers import PEERS
 from slalom_lab.bench.profile import of_functions
@@ -20,7 +21,7 @@ from slalom_lab.bench.setup import Bench
 from slalom_lab.bench.timing import seconds
 
 GOALS = {"reference": 20.0, "reference_published": 20.0, "shap_kernel": 100.0, "shap_partition": 100.0}
-Row = dict[str, Any]
+Row = Record
 Ours = dict[int, list[Row]]
 """For every budget, a row for each document."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from slalom.errors import SlalomError
+from slalom.files import Record
 from slalom_lab.bench.peers import PEERS, Question
 from slalom_lab.bench.profile import of_functions
 from slalom_lab.bench.ratios import best_of, goal, paired, spread
@@ -23,7 +23,7 @@ GOALS = {
 Taken = dict[str, dict[tuple[int, int], float]]
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: Bench) -> Record:
     """Seconds by document and round; a slow peer explains few documents, once each."""
     taken: Taken = {f"slalom {name}": {} for name in bench.working()}
     failed = bench.ready(bench.settings.peers)
@@ -54,7 +54,7 @@ def _calls(
     return calls if place[1] % 2 == 0 else dict(reversed(calls.items()))
 
 
-def _result(bench: Bench, taken: Taken, failed: dict[str, str], texts: list[str]) -> dict[str, Any]:
+def _result(bench: Bench, taken: Taken, failed: dict[str, str], texts: list[str]) -> Record:
     rows = [
         {"who": name, "seconds": vars(spread(list(times.values())))} for name, times in taken.items() if times
     ]
@@ -67,7 +67,7 @@ def _result(bench: Bench, taken: Taken, failed: dict[str, str], texts: list[str]
         if (found := paired(taken.get(peer, {}), taken[f"slalom {engine}"]))
     ]
     goals = _goals(bench, taken, failed)
-    result: dict[str, Any] = {
+    result: Record = {
         "documents": [len(bench.model.tokenize(text)) for text in texts],
         "seconds": rows,
         "ratios": ratios,
@@ -81,7 +81,7 @@ def _result(bench: Bench, taken: Taken, failed: dict[str, str], texts: list[str]
     return result
 
 
-def _goals(bench: Bench, taken: Taken, failed: dict[str, str]) -> list[dict[str, Any]]:
+def _goals(bench: Bench, taken: Taken, failed: dict[str, str]) -> list[Record]:
     """For every peer with a goal that of the default engine, and that of the best one in float32."""
     default = f"slalom {bench.default}"
     best = best_of(taken, [f"slalom {name}" for name in FP32]) or default

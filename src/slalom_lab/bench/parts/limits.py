@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from slalom.errors import SlalomError
+from slalom.files import Record
 from slalom.models.text.template import Sequences
 from slalom.models.torch.engines.engine import Engine
 from slalom.models.torch.forward import Forward, evaluating
@@ -20,7 +20,7 @@ FORWARD, INT8, LIMIT = 1.4, 1.0, "limit"
 Calls = dict[str, tuple[int, Callable[[], object]]]
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: Bench) -> Record:
     """Seconds of the queries of one document, with each engine at its best batch size, in turn."""
     text = bench.documents(bench.settings.tokens, 1)[0]
     sequences = bench.asked(text)
@@ -32,7 +32,7 @@ def measure(bench: Bench) -> dict[str, Any]:
         taken = in_turn({name: call for name, (_, call) in calls.items()}, rounds)
         work = operations(forward, sequences)
         goals = _goals(taken, refused, bench.default)
-        result: dict[str, Any] = {
+        result: Record = {
             "sequences": len(sequences),
             "tokens": int(sequences.lengths.sum()),
             "gigaflop": work / 1e9,
@@ -70,7 +70,7 @@ def _calls(
     return calls, refused, deviations
 
 
-def _row(name: str, size: int, taken: dict[str, list[float]], deviations: dict[str, float]) -> dict[str, Any]:
+def _row(name: str, size: int, taken: dict[str, list[float]], deviations: dict[str, float]) -> Record:
     ratios = [a / b for a, b in zip(taken[name], taken[LIMIT], strict=True)]
     return {
         "who": name,
@@ -81,7 +81,7 @@ def _row(name: str, size: int, taken: dict[str, list[float]], deviations: dict[s
     }
 
 
-def _goals(taken: dict[str, list[float]], refused: dict[str, str], default: str) -> list[dict[str, Any]]:
+def _goals(taken: dict[str, list[float]], refused: dict[str, str], default: str) -> list[Record]:
     times = {name: {(0, i): s for i, s in enumerate(found)} for name, found in taken.items()}
     best = best_of(times, FP32) or default
     over = {name: [a / b for a, b in zip(found, taken[LIMIT], strict=True)] for name, found in taken.items()}

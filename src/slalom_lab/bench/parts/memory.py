@@ -6,9 +6,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from slalom.errors import SlalomError
+from slalom.files import Record
 from slalom_lab.bench.ratios import goal
 from slalom_lab.bench.setup import SHORT, Bench
 
@@ -16,11 +16,11 @@ BOUND = 1.3
 _CHILD = "from slalom_lab.bench.parts.memory import child; child()"
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: Bench) -> Record:
     """Peak megabytes, each in a fresh process."""
     text = bench.documents(bench.settings.tokens, 1)[0]
     few, many = bench.settings.memory_queries
-    rows: list[dict[str, Any]] = []
+    rows: list[Record] = []
     for queries in (few, many):
         bench.say(f"memory: {queries:,} queries in a process of their own")
         rows.append({"queries": queries, **_peak(bench.settings.model, text, queries, bench.settings.seed)})
@@ -48,7 +48,7 @@ def child() -> None:
     explainer = Explainer(order["model"])
     explainer.predict(order["text"])
     loaded = peak_megabytes()
-    options: dict[str, Any] = {"length": SHORT}
+    options: Record = {"length": SHORT}
     explainer(order["text"], budget=order["queries"], seed=order["seed"], **options)
     print(json.dumps({"loaded": loaded, "peak": peak_megabytes()}))
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from slalom.files import Record
 from slalom.models.torch.engines.engine import Default
 from slalom.models.torch.forward import Forward, evaluating
 from slalom_lab.bench.forward import best_size, through
@@ -15,10 +14,10 @@ from slalom_lab.bench.timing import in_turn
 BOUND = 1.15
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: Bench) -> Record:
     """Per document the seconds of both, in turn; the forward passes take their best batch size."""
     settings = bench.settings
-    rows: list[dict[str, Any]] = []
+    rows: list[Record] = []
     ratios: list[float] = []
     texts = bench.documents(settings.tokens, settings.documents)
     bench.short(bench.explainer, texts[0])  # batches find their size
@@ -40,7 +39,7 @@ def measure(bench: Bench) -> dict[str, Any]:
         rows.append({"tokens": len(bench.model.tokenize(text)), "batch_tokens": size, "seconds": taken})
     claim = f"an explanation of {settings.samples:,} short queries / their bare forward passes"
     found = goal(claim, ratios, "at most", BOUND)
-    result: dict[str, Any] = {"documents": rows, "goals": [found]}
+    result: Record = {"documents": rows, "goals": [found]}
     result["explanation"] = vars(spread([s for row in rows for s in row["seconds"]["explanation"]]))
     result["forward"] = vars(spread([s for row in rows for s in row["seconds"]["forward"]]))
     if found["reached"] is False:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 
 from slalom.api import Explainer
 from slalom.explanation import Explanation
+from slalom.files import Record
 from slalom_lab.bench.ratios import spread
 from slalom_lab.bench.setup import Bench
 from slalom_lab.bench.timing import in_turn
@@ -17,7 +17,7 @@ WIDTH, HEADS = 384, 12
 """Of the models with random weights."""
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: Bench) -> Record:
     """Three tables; every row is measured in turn with the others of its table."""
     settings = bench.settings
     text = bench.documents(settings.tokens, 1)[0]
@@ -44,7 +44,7 @@ def measure(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _table(bench: Bench, calls: dict[str, Callable[[], Explanation]]) -> list[dict[str, Any]]:
+def _table(bench: Bench, calls: dict[str, Callable[[], Explanation]]) -> list[Record]:
     kept = {name: call() for name, call in calls.items()}  # also warms up
     taken = in_turn(calls, bench.settings.repeats)
     return [

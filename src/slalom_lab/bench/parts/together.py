@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from slalom.files import Record
 from slalom_lab.bench.profile import of_functions
 from slalom_lab.bench.ratios import goal, spread
 from slalom_lab.bench.setup import Bench
@@ -14,12 +14,12 @@ BOUND = 1.3
 EFFORTS = ("balanced", "fast")
 
 
-def measure(bench: Bench) -> dict[str, Any]:
+def measure(bench: Bench) -> Record:
     """Seconds of both in turn, for the default effort and for `fast`."""
     settings = bench.settings
     texts = bench.documents(settings.together_tokens, settings.together_documents)
-    rows: list[dict[str, Any]] = []
-    goals: list[dict[str, Any]] = []
+    rows: list[Record] = []
+    goals: list[Record] = []
     profile = None
     for effort in EFFORTS:
         bench.say(f"together: {len(texts)} documents, {effort}")
@@ -35,13 +35,13 @@ def measure(bench: Bench) -> dict[str, Any]:
         if goals[-1]["reached"] is False and profile is None:
             told = f"{len(texts)} documents together, {effort}, Python functions by own time"
             profile = {"of": told, "entries": of_functions(calls["together"])}
-    found: dict[str, Any] = {"documents": [len(bench.model.tokenize(t)) for t in texts], "rows": rows}
+    found: Record = {"documents": [len(bench.model.tokenize(t)) for t in texts], "rows": rows}
     return {**found, "goals": goals, **({"profile": profile} if profile else {})}
 
 
 def _calls(bench: Bench, texts: list[str], effort: str) -> dict[str, Callable[[], object]]:
     explain = bench.explainer
-    options: dict[str, Any] = {"effort": effort, "seed": bench.settings.seed}
+    options: Record = {"effort": effort, "seed": bench.settings.seed}
     return {
         "one by one": lambda: [explain(text, **options) for text in texts],
         "together": lambda: explain(list(texts), **options),

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from slalom.files import from_json, read_text
+from slalom.files import Record, from_json, read_text
 from slalom.theory.layer import LayerWeights
 from slalom.theory.masking import Masked
 from slalom.tokens import FloatArray, IntArray
@@ -162,7 +162,7 @@ def relative(estimate: FloatArray, truth: FloatArray) -> float:
     return float(np.linalg.norm(estimate - truth) / np.linalg.norm(truth))
 
 
-def told(recipe: Recipe, layer: OneLayer | None = None, **more: object) -> dict[str, Any]:
+def told(recipe: Recipe, layer: OneLayer | None = None, **more: object) -> Record:
     """The settings of an outcome."""
     trained = {} if layer is None else {"test accuracy": round(layer.accuracy, 3)}
     return {**asdict(recipe), **trained, **more}

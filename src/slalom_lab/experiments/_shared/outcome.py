@@ -11,7 +11,7 @@ import numpy as np
 
 from slalom.checks import Seed, check
 from slalom.errors import InputError, SlalomError
-from slalom.files import number
+from slalom.files import Record, number
 
 Mode = Literal["quick", "full"]
 ON_PAR: Literal["on par"] = "on par"
@@ -143,7 +143,7 @@ def distinct(rows: Sequence[Row], key: str) -> list[Any]:
     return list(dict.fromkeys(row.where[key] for row in rows if key in row.where))
 
 
-def outcome_document(outcome: Findings) -> dict[str, Any]:
+def outcome_document(outcome: Findings) -> Record:
     """An outcome as JSON's own types."""
     return asdict(outcome)
 

@@ -16,12 +16,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slalom.api import Explainer
 from slalom.data import Dataset, Document, read, splits
 from slalom.evaluate.results import Results
-from slalom.files import from_json, read_text, to_json
+from slalom.files import Record, from_json, read_text, to_json
 from slalom_lab.experiments._shared.outcome import Row, RunSettings, decide, mean_row
 
 if TYPE_CHECKING:
@@ -155,15 +155,8 @@ def documents(settings: RunSettings, data: str, count: int) -> Dataset:
 
 def corpus(settings: RunSettings, data: str, count: int) -> Dataset:
     """Labelled texts to count words in."""
-    return read(
-        data,
-        split="train",
-        limit=count,
-        seed=settings.seed,
-        balanced=True,
-        data_dir=settings.data_dir,
-        on_bad="skip",
-    )
+    where, seed = settings.data_dir, settings.seed
+    return read(data, split="train", limit=count, seed=seed, balanced=True, data_dir=where, on_bad="skip")
 
 
 def study(
@@ -186,7 +179,7 @@ def study(
     texts = list(texts)[: max(1, round(classifier.part * len(texts)))]
     budget = max(1, round(classifier.part * budget))
     specs = [_with_budget(spec, budget) if spec.startswith(_SAMPLED) else spec for spec in methods]
-    call: dict[str, Any] = {"methods": specs, "protocols": list(protocols), "seed": settings.seed, "cut": cut}
+    call: Record = {"methods": specs, "protocols": list(protocols), "seed": settings.seed, "cut": cut}
     told = {**call, "model": classifier.title, "texts": [document.id for document in texts]}
     told["labelled"] = None if labelled is None else len(labelled)
     key = hashlib.sha256(to_json(told, indent=None).encode()).hexdigest()[:12]
@@ -206,7 +199,7 @@ def _with_budget(spec: str, budget: int) -> str:
     return spec if "budget=" in spec else f"{spec}:budget={budget}"
 
 
-def told(settings: RunSettings, size: DataclassInstance) -> dict[str, Any]:
+def told(settings: RunSettings, size: DataclassInstance) -> Record:
     """The size of an experiment on `classifiers`, as its report shows it."""
     part = {} if settings.mode == "quick" else {"part for the pretrained encoder": PART}
     return {**asdict(size), **part}

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from slalom.files import read_text, write_text
+from slalom.files import Record, read_text, write_text
 from slalom_lab import experiments
 from slalom_lab.experiments._shared import claims
 from slalom_lab.experiments._shared.figures import NAME
@@ -51,7 +50,7 @@ def earlier_sections(text: str) -> dict[str, str]:
 
 def markdown(
     reports: Sequence[ExperimentReport],
-    documents: Sequence[dict[str, Any]],
+    documents: Sequence[Record],
     pictures: dict[str, str],
     earlier: Mapping[str, str] | None = None,
 ) -> str:
@@ -107,7 +106,7 @@ _NOTE = (
 )
 
 
-def _new(report: ExperimentReport, document: dict[str, Any], pictures: dict[str, str], earlier: str) -> _Line:
+def _new(report: ExperimentReport, document: Record, pictures: dict[str, str], earlier: str) -> _Line:
     section = _one(report, document, pictures)
     mode = str(document["run"]["mode"])
     before = _before(earlier) if mode == "quick" else ""
@@ -175,7 +174,7 @@ def _summary(lines: Sequence[_Line]) -> str:
     )
 
 
-def _one(report: ExperimentReport, document: dict[str, Any], pictures: dict[str, str]) -> str:
+def _one(report: ExperimentReport, document: Record, pictures: dict[str, str]) -> str:
     head = [f"## {report.name}", f"{report.title}. The claim: {report.claim}."]
     if report.outcome is None:
         return "\n\n".join([*head, f"**{report.verdict}**: {report.reason}"])

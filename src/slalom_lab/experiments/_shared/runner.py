@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from slalom.errors import InputError, SlalomError
-from slalom.files import from_json, plain, read_text, to_json, versions, write_text
+from slalom.files import Record, from_json, plain, read_text, to_json, versions, write_text
 from slalom_lab import experiments
 from slalom_lab.experiments._shared.outcome import (
     ON_PAR,
@@ -101,24 +101,24 @@ def read_reports(out: Path) -> list[ExperimentReport]:
     return [_report(_document(folder)) for folder in found]
 
 
-def read_settings(out: Path) -> list[dict[str, Any]]:
+def read_settings(out: Path) -> list[Record]:
     """What the experiments of a folder were run with, in the order of `read_reports`."""
     return [_document(path.parent) for path in sorted(out.glob(f"*/{FILE}"))]
 
 
-def _identity(name: str, settings: RunSettings) -> dict[str, Any]:
+def _identity(name: str, settings: RunSettings) -> Record:
     size = experiments.load(name).SIZES[settings.mode]
     encoder = None if settings.encoder is None else settings.encoder.name
     return plain({"mode": settings.mode, "seed": settings.seed, "encoder": encoder, "size": asdict(size)})
 
 
-def _kept(folder: Path, wanted: dict[str, Any]) -> ExperimentReport | None:
+def _kept(folder: Path, wanted: Record) -> ExperimentReport | None:
     if not (folder / FILE).is_file():
         return None
     document = _document(folder)
     if document["status"] != "done":
         return None
-    kept: dict[str, Any] = document["run"]
+    kept: Record = document["run"]
     given = ("mode", "seed", "encoder")
     if any(kept.get(key) != wanted[key] for key in given):
         was = ", ".join(f"{key} {kept.get(key)}" for key in given)
@@ -128,12 +128,12 @@ def _kept(folder: Path, wanted: dict[str, Any]) -> ExperimentReport | None:
     return _report(document) if kept == wanted else None
 
 
-def _document(folder: Path) -> dict[str, Any]:
+def _document(folder: Path) -> Record:
     where = folder / FILE
     return from_json(read_text(where), str(where))
 
 
-def _report(document: dict[str, Any]) -> ExperimentReport:
+def _report(document: Record) -> ExperimentReport:
     outcome = document["outcome"]
     names = ("name", "title", "claim", "status", "reason", "seconds")
     return ExperimentReport(
@@ -183,7 +183,7 @@ def _sentence(error: Exception) -> str:
     return text if isinstance(error, SlalomError) else f"{type(error).__name__}: {text}"
 
 
-def _write(folder: Path, report: ExperimentReport, run: dict[str, Any]) -> None:
+def _write(folder: Path, report: ExperimentReport, run: Record) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
