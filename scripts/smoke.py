@@ -38,7 +38,7 @@ def base() -> None:
     assert explanation.top(1)[0][0] == "awful", explanation.top(3)
     assert Path(slalom.__file__).is_relative_to(sys.prefix), "this is not the installed package"
     assert slalom.__version__ in command("--version")
-    assert "awful" in command("explain", TEXT, "--html", "report.html", "--save", "saved.json")
+    assert "awful" in command("explain", TEXT, "--html", "report.html", "--out", "saved.json")
     assert "awful" in command("show", "saved.json")
     assert "occlusion" in command("methods")
     for extra, package, arguments in (
@@ -159,7 +159,7 @@ def _addresses(lines: Any) -> Any:
 def cluster() -> None:
     """A corpus in two processes."""
     Path("reviews.csv").write_text(REVIEWS)
-    command("explain-corpus", "reviews.csv", "explained", "--workers", "2", "--limit", "4")
+    command("explain-corpus", "reviews.csv", "--out", "explained", "--workers", "2", "--limit", "4")
     assert list(Path("explained").rglob("*.parquet"))
 
 
