@@ -154,8 +154,9 @@ PLACES = [(method, name) for method in names() for name in (*options(method), *E
 @pytest.mark.parametrize(("method", "name"), PLACES)
 def test_values_of_no_kind_are_refused_everywhere(method: str, name: str):
     for value in WRONG:
+        call: dict[str, Any] = {"method": method, "budget": 40, name: value}
         with pytest.raises(InputError, match=f"^{name} must be "):
-            explainer(method)(TEXT, **{"method": method, "budget": 40, name: value})
+            explainer(method)(TEXT, **call)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
@@ -166,7 +167,7 @@ def test_values_of_no_kind_are_refused_everywhere(method: str, name: str):
 def test_a_value_gives_a_sound_explanation_or_a_typed_error(place: tuple[str, str], value: Any):
     method, name = place
     own = {"data": DATA} if methods()[method].needs == "labelled data" else {}
-    call = {"method": method, "budget": 40} | own | {name: value}
+    call: dict[str, Any] = {"method": method, "budget": 40, **own, name: value}
     try:
         found = explainer(method)(TEXT, **call)
     except SlalomError:
@@ -184,7 +185,7 @@ def test_access_of_the_wrong_kind_is_refused(name: str):
     more: dict[str, Any] = {"engine": "onnx"} if name == "engine_tolerance" else {}
     for value in (b"", {}, object(), [[]], 1j, len, True, "x", 10**30, 10**5000, math.nan, -1):
         with pytest.raises(InputError, match=f"^{name} must |^no such device: 'x'|{LANGUAGE_MODELS}"):
-            Explainer(**{name: value}, **more)
+            Explainer(**(more | {name: value}))
 
 
 @pytest.mark.parametrize("budget", [MOST_QUERIES + 1, 10**12, 10**30])

@@ -6,6 +6,7 @@ import importlib
 import pickle
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ from slalom.tokens import FloatArray, Tokens
 from zoo import tiny
 
 TEXT = "the food was great"
+POWER: dict[str, Any] = {"power": 2}
+"""An option that only a method from elsewhere has."""
 
 METHOD = '''"""Lengths: a long token counts more. It asks nothing."""
 import numpy as np
@@ -74,12 +77,12 @@ def test_a_method_of_another_package_is_a_method():
     )
     assert list(explainers.options("lengths")) == ["power"]
     explainer = Explainer(*tiny("bert"))
-    found = explainer(TEXT, method="lengths", power=2)
+    found = explainer(TEXT, method="lengths", **POWER)
     assert found.method == "lengths"
     np.testing.assert_array_equal(found.scores["attribution"], [len(s) ** 2 for s in found.tokens.strings])
     assert len(explainer([TEXT, "a good film"], method="lengths")) == 2
     with pytest.raises(InputError, match="'lengths' has no option 'powr'; its options are: power"):
-        explainer(TEXT, method="lengths", powr=2)
+        explainer(TEXT, method="lengths", **dict[str, Any]({"powr": 2}))
 
 
 @pytest.mark.usefixtures("outside")
@@ -132,7 +135,7 @@ def test_a_function_is_a_method():
         return np.array([len(s) ** power for s in ask.tokens.strings])
 
     explainer = Explainer(*tiny("bert"))
-    found = explainer(TEXT, method=lengths, seed=3, power=2)
+    found = explainer(TEXT, method=lengths, seed=3, **POWER)
     assert (found.method, found.ranking, found.settings["power"]) == ("lengths", "attribution", 2)
     np.testing.assert_array_equal(found.scores["attribution"], [len(s) ** 2 for s in found.tokens.strings])
     whole = explainer(TEXT, method=lambda ask, target: explainers.load("occlusion")(ask, target))

@@ -52,9 +52,8 @@ def run(subject: str, method: str, **call: Any) -> Explanation:
     data = [*DATA, ("cold soup", 2)] if subject == "three classes" else DATA
     own = {"data": data} if needs == "labelled data" else {}
     granularity = "words" if subject == "words" else "positions"
-    return explainer(subject)(
-        TEXT, **({"method": method, "budget": BUDGET, "granularity": granularity} | own | call)
-    )
+    given: dict[str, Any] = {"method": method, "budget": BUDGET, "granularity": granularity, **own, **call}
+    return explainer(subject)(TEXT, **given)
 
 
 def fingerprint(module: torch.nn.Module) -> tuple[Any, ...]:
