@@ -18,9 +18,13 @@ NEEDS = {"own_model": ("sklearn",), "compare_methods": ("captum", "lime", "shap"
 def _cell(source: str, names: dict[str, Any], title: str) -> Any:
     """Runs a cell; the value of its last expression, as a notebook would show it."""
     tree = ast.parse(source)
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        exec(compile(tree, title, "exec"), names)
+        return None
+    tree.body.pop()
     exec(compile(tree, title, "exec"), names)
-    return eval(compile(ast.Expression(last.value), title, "eval"), names) if last else None
+    return eval(compile(ast.Expression(last.value), title, "eval"), names)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from slalom import Explainer
 from slalom.errors import SlalomError
@@ -26,7 +26,7 @@ def explainer() -> Explainer:
     return Explainer(MODEL)
 
 
-def report(text: str, units: str) -> tuple[str, str]:
+def report(text: str, units: Literal["words", "tokens", "sentences"]) -> tuple[str, str]:
     """The answer in words, and the live report in a frame of its own."""
     try:
         explanation = explainer()(text[:MOST], units=units)
