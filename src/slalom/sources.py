@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from slalom.checks import shown
 from slalom.errors import InputError
 from slalom.explanation import Explanation
 from slalom.files import Record
-from slalom.models.protocol import Activation, Text
-from slalom.models.text import Explain
+from slalom.models.protocol import Activation, Explain, Text, Tokenizer
 from slalom.perturb import Perturbations, from_rows
 from slalom.request import HowOptions
 from slalom.tokens import FloatArray, Tokens
@@ -184,12 +183,12 @@ def explain_answer(
 
     text, spans = _context(sources, check_units(units))
     asked = _prompt(prompt, question)
-    module, tokenizer = _opened(model, tokenizer, device)
+    module, own = _opened(model, tokenizer, device)
     if answer is None:
-        answer = generate(module, tokenizer, asked, text, chat=chat, max_new_tokens=max_new_tokens)
+        answer = generate(module, own, asked, text, chat=chat, max_new_tokens=max_new_tokens)
     if not answer.strip():
         raise InputError("the answer is empty, so there is nothing to explain; ask something else")
-    whole = Remembered(AnswerModel(module, tokenizer, asked, answer, chat=chat))
+    whole = Remembered(AnswerModel(module, own, asked, answer, chat=chat))
 
     def explain(part: Span | None) -> Explanation:
         return Explainer(whole.of(part))(text, units=spans, target=LABEL, **call)
@@ -272,7 +271,7 @@ def _opened(model: object, tokenizer: object, device: str | None) -> tuple[Any, 
     if isinstance(model, str | os.PathLike):
         from slalom.models.torch.load import load
 
-        return load(os.fspath(model), tokenizer, device, causal=True)
+        return load(os.fspath(model), cast("Tokenizer | None", tokenizer), device, causal=True)
     if tokenizer is None:
         raise InputError("give the model's tokenizer, too: explain_answer(model, …, tokenizer=tokenizer)")
     return model, tokenizer

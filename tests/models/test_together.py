@@ -129,8 +129,9 @@ def test_an_interruption_while_the_model_answers_leaves_no_thread():
     assert set(threading.enumerate()) == before
 
 
-def test_a_bad_question_fails_alone():
+def test_a_bad_question_fails_alone(caplog: pytest.LogCaptureFixture):
     """The shared batch fails, so everybody asks alone: only the bad question gets the error."""
+    caplog.set_level("INFO", "slalom")
     module, own = zoo.tiny("bert")
     caught: list[str] = []
 
@@ -145,6 +146,7 @@ def test_a_bad_question_fails_alone():
     good, _ = together(Explainer(module, own).model, both)
     assert len(good) == 2
     assert "the queries are about a text of 99 tokens" in caught[0]
+    assert "2 texts are asked one by one" in caplog.text
 
 
 def test_the_clock_of_a_job_leaves_the_others_out():

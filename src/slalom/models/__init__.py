@@ -14,21 +14,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from inspect import signature
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeGuard, Unpack, cast
 
 from slalom.checks import Range, check_known, checked, shown
 from slalom.errors import InputError, ModelError
 from slalom.models.endpoint import Endpoint, open_endpoint
 from slalom.models.function import Output
 from slalom.models.prompt import Prompt, check_answers, check_prompt
-from slalom.models.protocol import Basic, Model, Text
+from slalom.models.protocol import Basic, Model, Text, Tokenizer
 from slalom.models.proxy import declared
 from slalom.models.torch.engines import EngineName, check_engine
 from slalom.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import nn
 
 __all__ = ["Access", "Model", "Output", "Text", "open_model"]
 
@@ -79,16 +83,17 @@ def open_model(model: object = None, tokenizer: object = None, **access: Unpack[
     address or an `Endpoint`, the language model is behind it, and `model` is its name there.
     """
     check_known("a model", access, Access.__annotations__)
-    options = checked(Access, {name: access.get(name) for name in _OF_MODULES})
-    check_engine(options["engine"], options["engine_tolerance"])
+    chosen = checked(Access, {name: access.get(name) for name in _OF_MODULES})
+    check_engine(chosen["engine"], chosen["engine_tolerance"])
     endpoint, prompt = access.get("endpoint"), access.get("prompt")
     whole_answers, chat = access.get("whole_answers"), access.get("chat")
     if endpoint is not None:
-        _only(options | {"tokenizer": tokenizer, "whole_answers": whole_answers, "chat": chat}, "labels")
-        return open_endpoint(endpoint, model, prompt, options["labels"])
-    asking = _asking(prompt, whole_answers, chat, options)
-    device = options.pop("device")
-    if model is None or isinstance(model, (str, Path)):
+        _only(chosen | {"tokenizer": tokenizer, "whole_answers": whole_answers, "chat": chat}, "labels")
+        return open_endpoint(endpoint, model, prompt, chosen["labels"])
+    asking = _asking(prompt, whole_answers, chat, chosen)
+    device = chosen.pop("device")
+    options = Options(**chosen)
+    if model is None or isinstance(model, str | Path):
         return _from_files(model, tokenizer, device, options, asking)
     if device is not None:
         raise InputError("device is for models that are loaded here; move the model itself before giving it")
@@ -96,7 +101,7 @@ def open_model(model: object = None, tokenizer: object = None, **access: Unpack[
         return _as_it_is(model, tokenizer, options)
     if _is_module(model):
         return _from_module(model, tokenizer, options, asking)
-    inside, own = getattr(model, "model", None), getattr(model, "tokenizer", None)
+    inside, own = (getattr(model, name, None) for name in ("model", "tokenizer"))
     if _is_module(inside) and own is not None:
         return _from_module(inside, own if tokenizer is None else tokenizer, options, asking)
     kind = _kind_of(model) if asking is None else None
@@ -108,6 +113,31 @@ def open_model(model: object = None, tokenizer: object = None, **access: Unpack[
     return _of_kind(kind, model, tokenizer, options)
 
 
+@dataclass(frozen=True)
+class Options:
+    """What was chosen of a model; None where nothing was."""
+
+    output: Output | None = None
+    labels: Sequence[str] | None = None
+    batch_tokens: int | None = None
+    engine: str | None = None
+    engine_tolerance: float | None = None
+
+    @property
+    def chosen(self) -> dict[str, object]:
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """What makes a language model a classifier."""
+
+    prompt: Prompt
+    labels: dict[str, str]
+    whole_answers: bool | None
+    chat: bool | None
+
+
 def bundled() -> Path:
     """The directory of the model that comes with the package."""
     path = Path(str(files("slalom").joinpath("bundled")))
@@ -117,28 +147,26 @@ def bundled() -> Path:
 
 
 def _asking(
-    prompt: Prompt | None, whole_answers: bool | None, chat: bool | None, options: dict[str, Any]
-) -> dict[str, Any] | None:
-    """What makes a language model a classifier; None where there is no prompt, and the model is one."""
+    prompt: Prompt | None, whole_answers: bool | None, chat: bool | None, chosen: dict[str, Any]
+) -> _Asking | None:
+    """None where there is no prompt, and the model is a classifier; what is chosen of answers is taken."""
     if prompt is None:
-        if isinstance(options["labels"], Mapping):
+        if isinstance(chosen["labels"], Mapping):
             raise InputError("labels with answers are for a language model; give its prompt, too")
         if whole_answers is not None or chat is not None:
             raise InputError("whole_answers and chat are for language models; give a prompt, too")
         return None
-    if options.pop("output") is not None:
+    if chosen.pop("output") is not None:
         raise InputError("output cannot be chosen for a prompted model; it answers with log-probabilities")
-    check_prompt(prompt)
-    labels = check_answers(options.pop("labels"))
-    return {"prompt": prompt, "labels": labels, "whole_answers": whole_answers, "chat": chat}
+    return _Asking(check_prompt(prompt), check_answers(chosen.pop("labels")), whole_answers, chat)
 
 
 def _from_files(
     source: str | Path | None,
-    tokenizer: Any,
+    tokenizer: object,
     device: str | None,
-    options: dict[str, Any],
-    asking: dict[str, Any] | None,
+    options: Options,
+    asking: _Asking | None,
 ) -> Model:
     from slalom.models.torch.load import load, read, resolve
 
@@ -146,26 +174,33 @@ def _from_files(
         raise InputError("a prompt needs a language model; the bundled model is a classifier: name a model")
     where = bundled() if source is None else source
     own = _tokenizer(tokenizer)
-    if asking is None and options["engine"] is None:
+    if asking is None and options.engine is None:
         module, own = read(where, own, device)
     else:
         module, own = load(where, own, device, causal=asking is not None)
-    return _from_module(module, own, {**options, "name": Path(resolve(where)).name}, asking)
+    return _from_module(module, own, options, asking, Path(resolve(where)).name)
 
 
 def _from_module(
-    module: Any, tokenizer: Any, options: dict[str, Any], asking: dict[str, Any] | None
+    module: nn.Module, tokenizer: object, options: Options, asking: _Asking | None, name: str | None = None
 ) -> Model:
-    tokenizer = _tokenizer(tokenizer)
-    if tokenizer is None:
+    own = _tokenizer(tokenizer)
+    if own is None:
         raise InputError(f"a {type(module).__name__} needs its tokenizer: give both, model and tokenizer")
-    if asking is not None:
-        from slalom.models.prompted import prompted
+    from slalom.models.torch.module import ModuleModel, ModuleOptions
 
-        return prompted(module, tokenizer, **asking, **options)
-    from slalom.models.torch.module import ModuleModel
+    access: ModuleOptions = {
+        "batch_tokens": options.batch_tokens,
+        "name": name,
+        "engine": options.engine,
+        "engine_tolerance": options.engine_tolerance,
+    }
+    if asking is None:
+        return ModuleModel(module, own, output=options.output, labels=options.labels, **access)
+    from slalom.models.prompted import prompted
 
-    return ModuleModel(module, tokenizer, **options)
+    reading = {"whole_answers": asking.whole_answers, "chat": asking.chat}
+    return prompted(module, own, asking.prompt, asking.labels, **reading, **access)
 
 
 def _kind_of(model: object) -> ModuleType | None:
@@ -182,40 +217,41 @@ def _accepted() -> list[str]:
     return [str(KINDS.header(name).said["ACCEPTS"]) for name in _kinds()]
 
 
-def _of_kind(kind: ModuleType, model: object, tokenizer: object, options: dict[str, Any]) -> Model:
-    engine, _ = options.pop("engine"), options.pop("engine_tolerance")
-    if engine not in (None, "eager"):
-        raise InputError(f"engine={engine!r} is for torch modules; {kind.ACCEPTS} is called as it is")
-    chosen = {name: value for name, value in options.items() if value is not None}
+def _of_kind(kind: ModuleType, model: object, tokenizer: object, options: Options) -> Model:
+    if options.engine not in (None, "eager"):
+        raise InputError(f"engine={options.engine!r} is for torch modules; {kind.ACCEPTS} is called as it is")
+    chosen = {name: value for name, value in options.chosen.items() if name != "engine"}
     stray = [name for name in chosen if name not in signature(kind.open_kind).parameters]
     if stray:
         raise InputError(f"{', '.join(stray)} cannot be chosen for {kind.ACCEPTS}; leave it out")
     return declared(kind.open_kind(model, _tokenizer(tokenizer), **chosen))
 
 
-def _only(given: dict[str, Any], *allowed: str) -> None:
-    stray = [name for name, value in given.items() if value is not None and name not in allowed]
+def _only(options: Mapping[str, object], *allowed: str) -> None:
+    stray = [name for name, value in options.items() if value is not None and name not in allowed]
     if stray:
         raise InputError(f"{', '.join(stray)} cannot be chosen for a model behind an endpoint; leave it out")
 
 
-def _as_it_is(model: Basic, tokenizer: Any, options: dict[str, Any]) -> Model:
-    given = [name for name, value in {"tokenizer": tokenizer, **options}.items() if value is not None]
-    if given:
-        raise InputError(f"this model is open already; {', '.join(given)} cannot be changed any more")
+def _as_it_is(model: Basic, tokenizer: object, options: Options) -> Model:
+    stray = [*(["tokenizer"] if tokenizer is not None else []), *options.chosen]
+    if stray:
+        raise InputError(f"this model is open already; {', '.join(stray)} cannot be changed any more")
     return declared(model)
 
 
-def _tokenizer(given: Any) -> Any:
-    if isinstance(given, (str, Path)):
+def _tokenizer(tokenizer: object) -> Tokenizer | None:
+    if isinstance(tokenizer, str | Path):
         from slalom.models.torch.load import load_tokenizer
 
-        return load_tokenizer(given)
-    if given is not None and not (callable(given) and hasattr(given, "convert_ids_to_tokens")):
-        raise InputError(f"tokenizer must be a transformers tokenizer or its directory; got {shown(given)}")
-    return given
+        return load_tokenizer(tokenizer)
+    if tokenizer is not None and not (callable(tokenizer) and hasattr(tokenizer, "convert_ids_to_tokens")):
+        raise InputError(
+            f"tokenizer must be a transformers tokenizer or its directory; got {shown(tokenizer)}"
+        )
+    return cast("Tokenizer | None", tokenizer)
 
 
-def _is_module(thing: object) -> bool:
+def _is_module(thing: object) -> TypeGuard[nn.Module]:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(thing, torch.nn.Module)

@@ -8,6 +8,7 @@ float rounding).
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -152,6 +153,7 @@ def _key(perturbations: Perturbations) -> tuple[bytes, bytes]:
     return perturbations.positions.tobytes(), perturbations.offsets.tobytes()
 
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -257,7 +259,8 @@ def _answers(model: Model, waiting: list[_Job[T]]) -> list[_Answer | BaseExcepti
     start = time.perf_counter()
     try:
         answers = model.logits_of_many(questions)
-    except Exception:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001
+        _log.info("a shared batch failed (%s): %d texts are asked one by one", error, len(questions))
         return [_alone(model, question) for question in questions]
     seconds = time.perf_counter() - start
     sizes = np.array([len(queries.positions) + len(queries) for _, queries in questions], dtype=float)

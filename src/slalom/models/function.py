@@ -1,12 +1,15 @@
 """Black boxes: functions over texts or lists of token ids, and how the numbers of any model are read."""
 
+# pyright: reportMissingTypeStubs=false
+# (scipy has no types, or some)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logit
 
 from slalom.errors import InputError, ModelError
@@ -20,6 +23,10 @@ from slalom.tokens import FloatArray, IntArray, Tokens
 
 ACCEPTS = "a function over a list of texts"
 LAST = True
+
+Function = Callable[..., object]
+"""Of a list of texts, of pairs of texts, or of lists of ids: one number or a row of them for each."""
+Numbers = NDArray[np.generic]
 
 Output = Literal["logits", "log_odds", "probabilities", "multilabel"]
 
@@ -102,7 +109,7 @@ def name_labels(output: Output, width: int, labels: Sequence[str] | None) -> tup
     return names
 
 
-def to_array(answers: Any, count: int) -> FloatArray:
+def to_array(answers: object, count: int) -> FloatArray:
     """(count, k) numbers from what a function returned: lists, arrays or tensors."""
     numbers = _numbers(answers)
     if numbers.dtype.kind not in "fiu" or numbers.ndim not in (1, 2) or len(numbers) != count:
@@ -115,21 +122,29 @@ def to_array(answers: Any, count: int) -> FloatArray:
     return numbers.astype(float).reshape(count, -1)
 
 
-def _numbers(answers: Any) -> np.ndarray:
+def _numbers(answers: object) -> Numbers:
     try:
-        if isinstance(answers, (list, tuple)):
-            answers = [_plain(row) for row in answers]
+        if isinstance(answers, list | tuple):
+            answers = [_plain(row) for row in cast(Sequence[object], answers)]
         return np.asarray(_plain(answers))
     except (TypeError, ValueError, RuntimeError):
         return np.empty(0, dtype=object)
 
 
-def _plain(numbers: Any) -> Any:
+class _Tensor(Protocol):
+    def detach(self) -> _Tensor: ...
+
+    def cpu(self) -> _Tensor: ...
+
+    def tolist(self) -> object: ...
+
+
+def _plain(numbers: object) -> object:
     """A tensor as lists, so that torch need not be imported here; anything else as it is."""
-    return numbers.detach().cpu().tolist() if hasattr(numbers, "detach") else numbers
+    return cast(_Tensor, numbers).detach().cpu().tolist() if hasattr(numbers, "detach") else numbers
 
 
-def _describe(answers: Any, numbers: np.ndarray) -> str:
+def _describe(answers: object, numbers: Numbers) -> str:
     kind = type(answers).__name__
     if numbers.dtype.kind in "fiub":
         return f"{kind} of shape {numbers.shape} and dtype {numbers.dtype}"
@@ -137,10 +152,10 @@ def _describe(answers: Any, numbers: np.ndarray) -> str:
     return f"{kind}: {shown[:80]}{'…' if len(shown) > 80 else ''}"
 
 
-def config_labels(config: Any, count: int) -> list[str]:
+def config_labels(config: object, count: int) -> list[str]:
     """The label names of a Hugging Face config, with their number where a name stands twice."""
-    given: Mapping[Any, str] = getattr(config, "id2label", None) or {}
-    names = [str(given.get(i, given.get(str(i), i))) for i in range(count)]
+    known: Mapping[int | str, str] = getattr(config, "id2label", None) or {}
+    names = [str(known.get(i, known.get(str(i), i))) for i in range(count)]
     return [f"{name} ({i})" if names.count(name) > 1 else name for i, name in enumerate(names)]
 
 
@@ -161,7 +176,7 @@ class FunctionModel(BlackBox):
 
     def __init__(
         self,
-        function: Callable[[list[Any]], Any],
+        function: Function,
         tokenizer: Tokenizer | None = None,
         *,
         output: Output | None = None,
@@ -236,7 +251,7 @@ class FunctionModel(BlackBox):
             raise ModelError("the function returned rows of different length for different batches")
         return np.concatenate(parts)[[distinct[text] for text in texts]]
 
-    def _call(self, inputs: list[Any]) -> FloatArray:
+    def _call(self, inputs: Sequence[str | tuple[str, ...]] | list[list[int]]) -> FloatArray:
         try:
             answers = self._function(inputs)
         except Exception as error:
@@ -251,7 +266,7 @@ def accepts(model: object) -> bool:
 
 
 def open_kind(
-    function: Callable[[list[Any]], Any],
+    function: Function,
     tokenizer: Tokenizer | None,
     *,
     output: Output | None = None,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Protocol, TypeGuard, cast
 
 import numpy as np
 
 from slalom.checks import shown
 from slalom.errors import InputError, ModelError
+from slalom.models.protocol import Tokenizer
 from slalom.models.text.template import Encoded
 
 Prompt = str | Sequence[Mapping[str, str]]
@@ -31,12 +32,13 @@ def filled(messages: Sequence[Mapping[str, str]], text: str) -> list[dict[str, s
     return [{**message, "content": message["content"].replace(PLACE, text)} for message in messages]
 
 
-def check_prompt(prompt: Any) -> Prompt:
+def check_prompt(prompt: object) -> Prompt:
     """Refuses what is no prompt, or has no one place for the text."""
+    checked: Prompt
     if isinstance(prompt, str):
-        parts = [prompt]
-    elif isinstance(prompt, Sequence) and prompt and all(_is_message(one) for one in prompt):
-        parts = [one["content"] for one in prompt]
+        checked, parts = prompt, [prompt]
+    elif _are_messages(prompt):
+        checked, parts = prompt, [message["content"] for message in prompt]
     else:
         raise InputError(
             "prompt must be a text, or a list of messages with 'role' and 'content', both text; "
@@ -47,33 +49,47 @@ def check_prompt(prompt: Any) -> Prompt:
         raise InputError(
             f"prompt must hold {PLACE} once, where the text to explain goes; it holds it {places} times"
         )
-    return prompt
+    return checked
 
 
-def _is_message(one: Any) -> bool:
-    return isinstance(one, Mapping) and all(isinstance(one.get(key), str) for key in ("role", "content"))
+def _are_messages(prompt: object) -> TypeGuard[Sequence[Mapping[str, str]]]:
+    if not isinstance(prompt, Sequence):
+        return False
+    messages = cast(Sequence[object], prompt)
+    return len(messages) > 0 and all(map(_is_message, messages))
 
 
-def check_answers(labels: Any) -> dict[str, str]:
+def _is_message(message: object) -> bool:
+    if not isinstance(message, Mapping):
+        return False
+    said = cast(Mapping[object, object], message)
+    return all(isinstance(said.get(key), str) for key in ("role", "content"))
+
+
+def check_answers(labels: object) -> dict[str, str]:
     """By label, the answer that stands for it; labels given as a list are their own answers."""
+    answers: dict[str, object]
     if isinstance(labels, Mapping):
-        answers = {str(label): answer for label, answer in labels.items()}
+        answers = {str(label): answer for label, answer in cast(Mapping[object, object], labels).items()}
     elif isinstance(labels, Sequence) and not isinstance(labels, str):
-        answers = {str(label): str(label) for label in labels}
-        if len(answers) != len(labels):
-            raise InputError(f"labels must differ; got {shown(list(labels))}")
+        every = list(cast(Sequence[object], labels))
+        answers = {str(label): str(label) for label in every}
+        if len(answers) != len(every):
+            raise InputError(f"labels must differ; got {shown(every)}")
     else:
         raise InputError(
             "a prompted model needs labels: {'positive': 'great', 'negative': 'terrible'}, or a list where "
             f"labels are their own answers; got {shown(labels)}"
         )
-    blank = [label for label, answer in answers.items() if not (isinstance(answer, str) and answer.strip())]
-    if len(answers) < 2 or blank or len(set(answers.values())) < len(answers):
+    written = {
+        label: answer for label, answer in answers.items() if isinstance(answer, str) and answer.strip()
+    }
+    if len(answers) < 2 or len(written) < len(answers) or len(set(written.values())) < len(written):
         raise InputError(
             "a prompted model needs two labels or more, each with an answer of its own that is not blank; "
             f"got {shown(answers)}"
         )
-    return answers
+    return written
 
 
 def continuation(prompt: str, answer: str) -> str:
@@ -87,13 +103,26 @@ _MARK = "\N{OBJECT REPLACEMENT CHARACTER}"
 """Stands for the text while a chat template is applied; none of them treats it in a special way."""
 
 
+class _Templated(Protocol):
+    """A tokenizer with a chat template."""
+
+    def apply_chat_template(
+        self,
+        messages: list[dict[str, str]],
+        *,
+        tokenize: bool,
+        add_generation_prompt: bool,
+        continue_final_message: bool,
+    ) -> str: ...
+
+
 class Prompting:
     """A prompt and a tokenizer: a text in its place as ids, and answers as the ids that continue it.
 
     `chat` applies the tokenizer's chat template; by default where it has one.
     """
 
-    def __init__(self, tokenizer: Any, prompt: Prompt, chat: bool | None = None):
+    def __init__(self, tokenizer: Tokenizer, prompt: Prompt, chat: bool | None = None):
         if not getattr(tokenizer, "is_fast", False):
             raise ModelError(
                 f"{type(tokenizer).__name__} does not say where its tokens stand in a prompt; "
@@ -116,7 +145,7 @@ class Prompting:
         messages = filled(messages_of(prompt), _MARK)
         prefilled = messages[-1]["role"] == "assistant"
         try:
-            rendered = self.tokenizer.apply_chat_template(
+            rendered = cast(_Templated, self.tokenizer).apply_chat_template(
                 messages,
                 tokenize=False,
                 add_generation_prompt=not prefilled,

@@ -5,14 +5,15 @@ out. Answers are read as log-probabilities of what comes next (`AnswerHead`), so
 beginnings and soft removal are those of any other decoder.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+# (torch has no types, or some)
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from pathlib import PurePath
-from typing import Any
+from typing import Protocol, Unpack, cast
 
 import numpy as np
 import torch
@@ -26,20 +27,20 @@ from slalom.models.text import check_text
 from slalom.models.text.template import tokens_of
 from slalom.models.torch.decoders import AnswerHead
 from slalom.models.torch.forward import evaluating
-from slalom.models.torch.module import ModuleModel
+from slalom.models.torch.module import ModuleModel, ModuleOptions, module_name
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 
 def prompted(
     module: nn.Module,
-    tokenizer: Any,
+    tokenizer: Tokenizer,
     prompt: Prompt,
     labels: Mapping[str, str] | Sequence[str],
     *,
     whole_answers: bool | None = None,
     chat: bool | None = None,
-    **access: Any,
+    **access: Unpack[ModuleOptions],
 ) -> PromptedModel | WholeAnswers:
     """A causal model as a classifier: the label whose answer it would give to the prompt.
 
@@ -77,13 +78,11 @@ class PromptedModel(ModuleModel):
         tokens: IntArray,
         labels: Sequence[str],
         said: Sequence[int] = (),
-        **access: Any,
+        **access: Unpack[ModuleOptions],
     ):
         head = module if isinstance(module, AnswerHead) else AnswerHead(module, tokens)
-        own_name = access.pop("name", None) or _name(head.causal)
-        super().__init__(
-            head, prompting.tokenizer, output="multilabel", labels=labels, name=own_name, **access
-        )
+        access["name"] = access.get("name") or module_name(head.causal)
+        super().__init__(head, prompting.tokenizer, output="multilabel", labels=labels, **access)
         self._prompting, self._tokens, self._said = prompting, tokens, tuple(said)
 
     @property
@@ -91,14 +90,13 @@ class PromptedModel(ModuleModel):
         return "softmax"
 
     def like(self, module: nn.Module) -> PromptedModel:
-        access = {key: self._options[key] for key in ("batch_tokens", "name", "engine", "engine_tolerance")}
-        other = PromptedModel(module, self._prompting, self._tokens, self.labels, self._said, **access)
+        other = PromptedModel(module, self._prompting, self._tokens, self.labels, self._said, **self._access)
         other.settings = self.settings
         return other
 
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens of the text; the prompt is their frame."""
-        tokens = self.framed(_prompted_tokens(self._prompting, text, explain, self._limit, len(self._said)))
+        tokens = self.framed(_prompted_tokens(self._prompting, text, explain, self.limit, len(self._said)))
         self.check_vocabulary(tokens)
         return tokens
 
@@ -107,7 +105,7 @@ class PromptedModel(ModuleModel):
         before, between, after = tokens.frame.fixed
         after = np.r_[after, np.array(self._said, np.int64)]
         types = (*tokens.frame.fixed_types[:2], 0 * after)
-        frame = replace(tokens.frame, fixed=(before, between, after), fixed_types=types, limit=self._limit)
+        frame = replace(tokens.frame, fixed=(before, between, after), fixed_types=types, limit=self.limit)
         return replace(tokens, frame=frame)
 
 
@@ -115,11 +113,11 @@ def _prompted_tokens(
     prompting: Prompting, text: Text, explain: Explain, limit: int | None, room: int
 ) -> Tokens:
     """The tokens of a text in its prompt; `room` is left for what is said behind it."""
-    (given, *more), _ = check_text(text, explain)
+    (whole, *more), _ = check_text(text, explain)
     if more:
         raise InputError("a prompt takes one text; write the other one into the prompt")
     most = None if limit is None else limit - room
-    return tokens_of(prompting.tokenizer, prompting.encode(given), (given,), (0,), most, [len(given)])
+    return tokens_of(prompting.tokenizer, prompting.encode(whole), (whole,), (0,), most, [len(whole)])
 
 
 class _Answers(BlackBox):
@@ -162,7 +160,11 @@ class WholeAnswers(_Answers):
     """A prompted model whose labels are read by their whole answers: log P(answer | prompt) of each."""
 
     def __init__(
-        self, module: nn.Module, prompting: Prompting, answers: Mapping[str, list[int]], **access: Any
+        self,
+        module: nn.Module,
+        prompting: Prompting,
+        answers: Mapping[str, list[int]],
+        **access: Unpack[ModuleOptions],
     ):
         self._readers = [answer_reader(module, prompting, ids, **access) for ids in answers.values()]
         self._longest = max(map(len, answers.values()))
@@ -178,7 +180,7 @@ class WholeAnswers(_Answers):
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens of the text; the prompt is their frame."""
         reader = self._reader
-        tokens = _prompted_tokens(self._prompting, text, explain, reader._limit, self._longest)
+        tokens = _prompted_tokens(self._prompting, text, explain, reader.limit, self._longest)
         reader.check_vocabulary(tokens)
         return tokens
 
@@ -193,31 +195,29 @@ class WholeAnswers(_Answers):
             for reader in self._readers
         ]
         return [
-            np.stack([found[i].sum(axis=1) for found in by_answer], axis=1) for i in range(len(questions))
+            np.stack([logits[i].sum(axis=1) for logits in by_answer], axis=1) for i in range(len(questions))
         ]
 
     def gradients(
         self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """(N, K) log-probabilities, and the soft-removal gradient of these @ weights by each log λ."""
-        columns, slopes = [], np.zeros(len(perturbations.positions))
+        columns: list[FloatArray] = []
+        slopes = np.zeros(len(perturbations.positions))
         for reader, weight in zip(self._readers, weights, strict=True):
             each = np.full(len(reader.labels), weight)
-            found, own = reader.gradients(reader.framed(tokens), perturbations, each)
-            columns.append(found.sum(axis=1))
+            logits, own = reader.gradients(reader.framed(tokens), perturbations, each)
+            columns.append(logits.sum(axis=1))
             slopes = slopes + own
         return np.stack(columns, axis=1), slopes
 
 
-def answer_reader(module: nn.Module, prompting: Prompting, ids: list[int], **access: Any) -> PromptedModel:
+def answer_reader(
+    module: nn.Module, prompting: Prompting, ids: list[int], **access: Unpack[ModuleOptions]
+) -> PromptedModel:
     """A model read by the tokens of one answer: (N, m) log-probabilities, each given those before it."""
     tokens = np.array(ids, np.int64)[:, None]
     return PromptedModel(module, prompting, tokens, [str(i) for i in range(len(ids))], ids[:-1], **access)
-
-
-def _name(module: nn.Module) -> str:
-    path = getattr(getattr(module, "config", None), "name_or_path", None) or ""
-    return PurePath(path).name or type(module).__name__
 
 
 _LEAST = 1e-7
@@ -245,13 +245,13 @@ class AnswerModel(_Answers):
     def __init__(
         self,
         module: nn.Module,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         prompt: Prompt,
         answer: str,
         *,
         chat: bool | None = None,
         part: tuple[int, int] | None = None,
-        **access: Any,
+        **access: Unpack[ModuleOptions],
     ):
         self.answer = answer
         prompting = Prompting(tokenizer, prompt, chat)
@@ -273,7 +273,6 @@ class AnswerModel(_Answers):
 
     @property
     def differentiable(self) -> str | None:
-        """Why there are no soft-removal gradients; None if there are."""
         return self._reader.differentiable
 
     def of_part(self, low: int, high: int) -> AnswerModel:
@@ -301,7 +300,7 @@ class AnswerModel(_Answers):
 
     def logits_of_many(self, questions: Sequence[Question]) -> list[FloatArray]:
         """The same of queries about several texts, which share batches."""
-        return [self.log_odds(found) for found in self._reader.logits_of_many(questions)]
+        return [self.log_odds(odds) for odds in self._reader.logits_of_many(questions)]
 
     def gradients(
         self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
@@ -309,21 +308,27 @@ class AnswerModel(_Answers):
         """(N, 2) logits, and the soft-removal gradient of logits @ weights by log λ of each entry."""
         chosen = np.zeros(len(self.answer_ids))
         chosen[slice(*self.part)] = 1.0
-        found, slopes = self._reader.gradients(tokens, perturbations, chosen)
-        others = np.maximum(-np.expm1(found[:, slice(*self.part)].sum(axis=1)), _LEAST)
-        return self.log_odds(found), weights[1] * slopes / others[perturbations.rows]
+        odds, slopes = self._reader.gradients(tokens, perturbations, chosen)
+        others = np.maximum(-np.expm1(odds[:, slice(*self.part)].sum(axis=1)), _LEAST)
+        return self.log_odds(odds), weights[1] * slopes / others[perturbations.rows]
 
-    def log_odds(self, found: FloatArray) -> FloatArray:
+    def log_odds(self, odds: FloatArray) -> FloatArray:
         """(N, 2) from the log-probabilities (N, m) of the answer's tokens."""
-        log_probability = found[:, slice(*self.part)].sum(axis=1)
+        log_probability = odds[:, slice(*self.part)].sum(axis=1)
         others = np.maximum(-np.expm1(log_probability), _LEAST)
-        return np.c_[np.zeros(len(found)), log_probability - np.log(others)]
+        return np.c_[np.zeros(len(odds)), log_probability - np.log(others)]
+
+
+class _Generating(Protocol):
+    """A causal language model of transformers."""
+
+    def generate(self, **options: torch.Tensor | int | bool | None) -> torch.Tensor: ...
 
 
 @torch.inference_mode()
 def generate(
     module: nn.Module,
-    tokenizer: Any,
+    tokenizer: Tokenizer,
     prompt: Prompt,
     text: str,
     *,
@@ -332,17 +337,14 @@ def generate(
 ) -> str:
     """What a causal model answers to a prompt about a text, without chance."""
     prompting = Prompting(tokenizer, prompt, chat)
-    device = next(module.parameters()).device
+    device, padding = next(module.parameters()).device, getattr(tokenizer, "pad_token_id", None)
     ids = torch.from_numpy(prompting.encode(text).ids)[None].to(device)
-    model: Any = module
     with evaluating(module):
-        found = model.generate(
+        answered = cast(_Generating, module).generate(
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
             do_sample=False,
             max_new_tokens=max_new_tokens,
-            pad_token_id=tokenizer.pad_token_id
-            if tokenizer.pad_token_id is not None
-            else tokenizer.eos_token_id,
+            pad_token_id=getattr(tokenizer, "eos_token_id", None) if padding is None else padding,
         )
-    return tokenizer.decode(found[0, ids.shape[1] :], skip_special_tokens=True).strip()
+    return tokenizer.decode(answered[0, ids.shape[1] :].tolist(), skip_special_tokens=True).strip()

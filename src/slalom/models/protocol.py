@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, overload, runtime_checkable
 
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
@@ -24,7 +24,7 @@ Explain = Literal["both", "first", "second"]
 Span = tuple[int, int]
 Activation = Literal["softmax", "sigmoid"]
 Question = tuple[Tokens, Perturbations]
-JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """What a file or a server says."""
 
 BLACK_BOX = "it is a function that can only be asked; give the torch model itself"
@@ -193,7 +193,8 @@ class Encoding(Protocol):
 class Tokenizer(Protocol):
     """As much of a tokenizer of transformers as is used here."""
 
-    is_fast: bool
+    @property
+    def is_fast(self) -> bool: ...
 
     @property
     def model_input_names(self) -> Sequence[str]: ...

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -215,7 +215,7 @@ class WindowFrame:
 
     ends: tuple[int, ...]
     """Offsets of the first character behind each window."""
-    frames: tuple[Any, ...]
+    frames: tuple[object, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,10 +276,11 @@ def weights(parts: Sequence[Tokens]) -> FloatArray:
 
 
 def _edges(tokens: Tokens) -> list[int]:
-    return [0, *np.searchsorted(tokens.spans[:, 0], tokens.frame.ends, "left").tolist()]
+    ends: tuple[int, ...] = tokens.frame.ends
+    return [0, *map(int, np.searchsorted(tokens.spans[:, 0], ends, "left"))]
 
 
-def _part(tokens: Tokens, low: int, high: int, frame: Any) -> Tokens:
+def _part(tokens: Tokens, low: int, high: int, frame: object) -> Tokens:
     return replace(
         tokens,
         strings=tokens.strings[low:high],

@@ -1,10 +1,12 @@
 """Which number of a model's output an explanation is about: a label, or one label rather than another."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
+# (scipy has no types, or some)
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -98,6 +100,7 @@ def label_index(labels: tuple[str, ...], wanted: str | int) -> int:
 
 
 Pair = tuple[str | int, str | int]
+Wanted = str | int | Pair | None
 
 
 class TwoLabels(Proxy):
@@ -185,7 +188,7 @@ class _TwoColumns:
         return TwoLabels(self.access.alone(), self.rather, self.than)
 
 
-def two_labels(model: Model, target: Any) -> tuple[Model, Any]:
+def two_labels(model: Model, target: Wanted) -> tuple[Model, str | int | None]:
     """The model and the target to explain; for a pair of labels, the model of these two, and the first one.
 
     A pair is a tuple, or a string with a colon between two labels, where no label has that name itself.

@@ -120,7 +120,7 @@ def open_pretrained(
     from transformers import AutoModelForSequenceClassification
 
     where = resolve(source)
-    tokenizer = load_tokenizer(source)
+    tokenizer: Any = load_tokenizer(source)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is not None:  # a tokenizer may come with a fixed padding and truncation in its file
         backend.no_padding()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from slalom.checks import Range, check, declared, shown
@@ -70,7 +70,7 @@ class Endpoint:
             )
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """What its answers depend on; all else is about how they are fetched."""
         return {name: getattr(self, name) for name in ("url", "model", "api", "scoring", "samples")}
 
@@ -95,7 +95,7 @@ def _without_user(url: str) -> str:
     return url.rpartition("@")[2]
 
 
-def open_endpoint(endpoint: str | Endpoint, model: Any, prompt: Prompt | None, labels: Any) -> Model:
+def open_endpoint(endpoint: object, model: object, prompt: Prompt | None, labels: object) -> Model:
     """A language model behind an endpoint as a classifier; it is tried on its first text."""
     if not isinstance(endpoint, Endpoint):
         name = check("model", model, str | None)

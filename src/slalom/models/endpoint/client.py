@@ -10,19 +10,20 @@ import random
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 
 from slalom.errors import InputError, ModelError, StoppedError
 from slalom.models.endpoint import Endpoint
+from slalom.models.endpoint.scoring import Body, Reply, first_choice
+from slalom.models.protocol import JSON
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 _AGAIN = (408, 409, 425, 429)
 _LONGEST = 60.0
 """Seconds that are waited at most before a request is sent again, whatever the server asks for."""
@@ -58,7 +59,7 @@ class Client:
         self._http = httpx.Client(headers=headers, timeout=endpoint.timeout, limits=limits)
         weakref.finalize(self, self._http.close)
 
-    def post(self, path: str, body: dict[str, Any], stop: threading.Event | None = None) -> dict[str, Any]:
+    def post(self, path: str, body: Body, stop: threading.Event | None = None) -> Reply:
         """The endpoint's answer, an object with `choices`; `stop` ends the waiting between two attempts."""
         stop = stop or threading.Event()
         problem = ""
@@ -94,20 +95,20 @@ class Client:
 
     def _refused(self, response: httpx.Response) -> str:
         """The problem, if the same request may do another time; raises where it will not."""
-        status, told = response.status_code, self.said(_told(response))
+        status, reason = response.status_code, self.said(_reason(response))
         if status in _AGAIN or status >= 500:
-            return f"HTTP {status}: {told}"
+            return f"HTTP {status}: {reason}"
         if status in (401, 403):
             variable = self.endpoint.key_variable
             there = "the key in" if self._key else "no key in"
             raise StoppedError(
-                f"the endpoint refused the request ({there} {variable}): HTTP {status}: {told}"
+                f"the endpoint refused the request ({there} {variable}): HTTP {status}: {reason}"
             )
         if status == 404:
             raise StoppedError(
-                f"the endpoint has no {response.url.path}, or no model {self.endpoint.model!r}: {told}"
+                f"the endpoint has no {response.url.path}, or no model {self.endpoint.model!r}: {reason}"
             )
-        raise RefusedError(f"the endpoint refused the request: HTTP {status}: {told}")
+        raise RefusedError(f"the endpoint refused the request: HTTP {status}: {reason}")
 
     def _charge(self) -> None:
         most, limit = self.endpoint.max_requests, self.endpoint.max_tokens
@@ -124,7 +125,7 @@ class Client:
                 )
             self.spent.requests += 1
 
-    def _count(self, answer: dict[str, Any], body: dict[str, Any]) -> None:
+    def _count(self, answer: Reply, body: Body) -> None:
         usage = answer.get("usage")
         total = usage.get("total_tokens") if isinstance(usage, dict) else None
         with self._lock:
@@ -133,22 +134,21 @@ class Client:
     def _failed(self, problem: str, attempt: int) -> None:
         with self._lock:
             self.spent.failures += 1
-        _LOG.info("attempt %d failed: %s", attempt + 1, self.said(problem))
+        _log.info("attempt %d at an answer failed: %s", attempt + 1, self.said(problem))
 
 
-def _answer(response: httpx.Response) -> dict[str, Any] | None:
+def _answer(response: httpx.Response) -> Reply | None:
     try:
-        answer = response.json()
+        answer: JSON = response.json()
     except ValueError:
         return None
-    choices = answer.get("choices") if isinstance(answer, dict) else None
-    return answer if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+    return answer if isinstance(answer, dict) and first_choice(answer) is not None else None
 
 
-def _told(response: httpx.Response) -> str:
+def _reason(response: httpx.Response) -> str:
     """What a server says of an error."""
     try:
-        said = response.json()
+        said: JSON = response.json()
     except ValueError:
         return response.text
     error = said.get("error", said) if isinstance(said, dict) else said
@@ -167,7 +167,7 @@ _WAIT = 60.0
 """Seconds that other processes may write meanwhile."""
 
 
-def key_of(url: str, path: str, body: Any) -> str:
+def key_of(url: str, path: str, body: Mapping[str, JSON]) -> str:
     """What a request is known by: where it goes and all that it says. No text can be read back from it."""
     said = json.dumps([url.rstrip("/"), path, body], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
@@ -193,13 +193,13 @@ class Cache:
                 f"answers cannot be kept in {path}: {error}; choose another file (cache)"
             ) from error
 
-    def get(self, key: str) -> Any:
+    def get(self, key: str) -> Reply | None:
         """The answer to a request; None where there is none yet."""
         with self._lock:
-            found = self._lines.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
-        return None if found is None else json.loads(found[0])
+            row = self._lines.execute("SELECT answer FROM answers WHERE key = ?", (key,)).fetchone()
+        return None if row is None else json.loads(row[0])
 
-    def put(self, key: str, answer: Any) -> None:
+    def put(self, key: str, answer: Reply) -> None:
         """Keeps an answer, at once and for good."""
         with self._lock:
             self._lines.execute("INSERT OR REPLACE INTO answers VALUES (?, ?)", (key, json.dumps(answer)))
@@ -207,7 +207,7 @@ class Cache:
 
 _KEPT = ("choices", "prompt_logprobs")
 """What is kept of an answer."""
-Check = Callable[[dict[str, Any]], object]
+Check = Callable[[Reply], object]
 """Raises where an answer is of no use, so that it is not kept."""
 
 
@@ -218,50 +218,51 @@ class Door:
         self.endpoint = endpoint
         self.client = Client(endpoint)
         self._cache = Cache(endpoint.where)
-        self._running: dict[str, Future[Any]] = {}
+        self._running: dict[str, Future[Reply]] = {}
         self._lock = threading.Lock()
 
-    def key(self, path: str, body: Mapping[str, Any]) -> str:
+    def key(self, path: str, body: Mapping[str, JSON]) -> str:
         """What a request is known by."""
         return key_of(self.endpoint.url, path, body)
 
-    def known(self, path: str, body: Mapping[str, Any]) -> bool:
+    def known(self, path: str, body: Mapping[str, JSON]) -> bool:
         """Whether the answer is there already."""
         return self._cache.get(self.key(path, body)) is not None
 
     def post(
         self,
         path: str,
-        body: dict[str, Any],
+        body: Body,
         check: Check | None = None,
         stop: threading.Event | None = None,
-    ) -> dict[str, Any]:
+    ) -> Reply:
         """The answer to one request."""
         key = self.key(path, body)
-        found = self._cache.get(key)
-        if found is None:
+        reply = self._cache.get(key)
+        if reply is None:
             answer = self.client.post(path, body, stop)
-            found = {name: answer[name] for name in _KEPT if name in answer}
+            reply = {name: answer[name] for name in _KEPT if name in answer}
             if check is not None:
-                check(found)
-            self._cache.put(key, found)
-        return found
+                check(reply)
+            self._cache.put(key, reply)
+        return reply
 
-    def post_all(self, path: str, bodies: Sequence[dict[str, Any]], check: Check) -> list[dict[str, Any]]:
+    def post_all(self, path: str, bodies: Sequence[Body], check: Check) -> list[Reply]:
         """The answers to many requests, sent side by side; the first that fails ends them all."""
         keys = [self.key(path, body) for body in bodies]
-        found = {key: self._cache.get(key) for key in dict.fromkeys(keys)}
-        missing = {key: body for key, body in zip(keys, bodies, strict=True) if found[key] is None}
+        kept = {key: self._cache.get(key) for key in dict.fromkeys(keys)}
+        replies = {key: reply for key, reply in kept.items() if reply is not None}
+        missing = {key: body for key, body in zip(keys, bodies, strict=True) if key not in replies}
         if missing:
             with self._sending(path, missing, check) as running:
                 wait(running.values(), return_when=FIRST_EXCEPTION)
                 for key, future in running.items():
                     if future.done():
-                        found[key] = self._result(future, path, missing[key], check)
-                found |= {key: self._result(running[key], path, missing[key], check) for key in running}
-        return [found[key] for key in keys]
+                        replies[key] = self._result(future, path, missing[key], check)
+                replies |= {key: self._result(running[key], path, missing[key], check) for key in running}
+        return [replies[key] for key in keys]
 
-    def _result(self, future: Future[Any], path: str, body: dict[str, Any], check: Check) -> dict[str, Any]:
+    def _result(self, future: Future[Reply], path: str, body: Body, check: Check) -> Reply:
         try:
             return future.result()
         except CancelledError:  # it was another thread's, which gave up for reasons of its own
@@ -269,12 +270,12 @@ class Door:
 
     @contextmanager
     def _sending(
-        self, path: str, missing: Mapping[str, dict[str, Any]], check: Check
-    ) -> Iterator[dict[str, Future[Any]]]:
+        self, path: str, missing: Mapping[str, Body], check: Check
+    ) -> Generator[dict[str, Future[Reply]], None, None]:
         """The requests on their way; whatever happens, those that were sent are waited for and kept."""
         stop, own = threading.Event(), list[str]()
         pool = ThreadPoolExecutor(self.endpoint.concurrent, thread_name_prefix="slalom-endpoint")
-        running: dict[str, Future[Any]] = {}
+        running: dict[str, Future[Reply]] = {}
         try:
             with self._lock:
                 for key, body in missing.items():

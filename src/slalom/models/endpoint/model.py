@@ -12,7 +12,6 @@ import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,9 +20,11 @@ from slalom.models.endpoint import Endpoint
 from slalom.models.endpoint.client import Door, RefusedError, Spent
 from slalom.models.endpoint.scoring import (
     Asked,
+    Body,
     Echo,
     First,
     PromptLogprobs,
+    Reply,
     Samples,
     Scored,
     Way,
@@ -59,9 +60,9 @@ def tried(client: Door, endpoint: Endpoint, asked: Asked, text: str) -> Tried:
         return _whole(client, asked, text, endpoint.scoring)
     if endpoint.scoring == "samples":
         return _sampled(client, endpoint, asked, text, "as asked")
-    found, asked, reason = _first(client, asked, text)
-    if found is not None:
-        return Tried(asked, found, _judged(client, asked, found, text))
+    way, asked, reason = _first(client, asked, text)
+    if way is not None:
+        return Tried(asked, way, _judged(client, asked, way, text))
     if endpoint.scoring == "first":
         raise ModelError(
             f"the endpoint gives no log-probabilities ({reason}); leave scoring out, and answers are sampled"
@@ -71,7 +72,7 @@ def tried(client: Door, endpoint: Endpoint, asked: Asked, text: str) -> Tried:
     return result
 
 
-def _post(client: Door, asked: Asked, body: dict[str, Any]) -> tuple[dict[str, Any], Asked]:
+def _post(client: Door, asked: Asked, body: Body) -> tuple[Reply, Asked]:
     """The answer, and the request's form that the endpoint accepts."""
     try:
         return client.post(asked.path, body), asked
@@ -79,7 +80,7 @@ def _post(client: Door, asked: Asked, body: dict[str, Any]) -> tuple[dict[str, A
         if "max_completion_tokens" not in str(error):
             raise
     newer = with_names(asked, max_completion_tokens=body["max_tokens"], max_tokens=None)
-    again = {name: value for name, value in (body | dict(newer.extra)).items() if value is not None}
+    again: Body = {name: value for name, value in (body | dict(newer.extra)).items() if value is not None}
     return client.post(asked.path, again), newer
 
 
@@ -101,8 +102,8 @@ def _first(client: Door, asked: Asked, text: str) -> tuple[First | None, Asked, 
 
 def _judged(client: Door, asked: Asked, way: First, text: str) -> str:
     """What the model would say first to the text, beside what the labels are."""
-    kept = way.read(client.post(asked.path, way.bodies(asked, text)[0]))
-    scored = way.scored(asked, [kept])
+    reply = client.post(asked.path, way.bodies(asked, text)[0])
+    kept, scored = way.read(reply), way.scored(asked, [reply])
     first = ", ".join(f"{token!r} ({100 * math.exp(odds):.0f} %)" for token, odds in kept[:3])
     share = sum(math.exp(z) for z, outside in zip(scored.logits, scored.bounded, strict=True) if not outside)
     said = (
@@ -130,7 +131,7 @@ def _whole(client: Door, asked: Asked, text: str, scoring: str) -> Tried:
             failures.append(str(error))
             continue
         numbers = [odds for tokens in kept for _, odds in tokens if odds is not None]
-        if not numbers or not all(isinstance(z, int | float) and math.isfinite(z) for z in numbers):
+        if not numbers or not all(map(math.isfinite, numbers)):
             failures.append("they are not numbers")
         elif all(z == 0.0 for z in numbers):
             failures.append("they are all 0.0, as of llama.cpp, which does not score prompts")
@@ -143,7 +144,9 @@ def _whole(client: Door, asked: Asked, text: str, scoring: str) -> Tried:
     )
 
 
-def _consistent(client: Door, asked: Asked, way: Echo, kept: list[Any], text: str) -> None:
+def _consistent(
+    client: Door, asked: Asked, way: Echo, kept: list[list[tuple[str, float | None]]], text: str
+) -> None:
     """Refuses log-probabilities of a prompt that contradict those of the first token that is generated."""
     first, form, _ = _first(client, asked, text)
     if first is None:
@@ -151,7 +154,7 @@ def _consistent(client: Door, asked: Asked, way: Echo, kept: list[Any], text: st
     top = dict(first.read(client.post(form.path, first.bodies(form, text)[0])))
     for tokens, answer in zip(kept, asked.expected, strict=True):
         token, odds = tokens[-1]
-        if token == answer and token in top and abs(odds - top[token]) > _AGREE:
+        if token == answer and token in top and odds is not None and abs(odds - top[token]) > _AGREE:
             raise ModelError(
                 f"{way.name} says {odds:.2f} for the log-probability of {answer!r}, and the first token "
                 f"generated {top[token]:.2f}: the endpoint's numbers contradict each other; leave scoring out"
@@ -161,10 +164,9 @@ def _consistent(client: Door, asked: Asked, way: Echo, kept: list[Any], text: st
 def _sampled(client: Door, endpoint: Endpoint, asked: Asked, text: str, reason: str) -> Tried:
     way = Samples(endpoint.samples, longest_answer(asked))
     answer, asked = _post(client, asked, way.bodies(asked, text)[0])
-    given = len(way.read(answer))
-    if given < endpoint.samples:
+    if len(way.read(answer)) < endpoint.samples:
         way = Samples(endpoint.samples, longest_answer(asked), each=1)
-    scored = way.scored(asked, [way.read(answer)])
+    scored = way.scored(asked, [answer])
     requests = endpoint.samples if way.each else 1
     said = (
         f"labels are read off {endpoint.samples} sampled answers to each query ({reason}): scores are noisy, "
@@ -174,7 +176,7 @@ def _sampled(client: Door, endpoint: Endpoint, asked: Asked, text: str, reason: 
     return Tried(asked, way, said)
 
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 _TEXTS = 256
 """Texts whose notes are remembered."""
 
@@ -197,7 +199,7 @@ class EndpointModel(BlackBox):
         self._trial_lock = threading.Lock()
         self._seen: dict[str, list[Scored]] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[EndpointModel], tuple[Endpoint, Prompt, dict[str, str]]]:
         """Another process connects anew, and reads the key from its own environment."""
         return type(self), self._given
 
@@ -245,22 +247,22 @@ class EndpointModel(BlackBox):
         texts = [_texts(tokens, queries) for tokens, queries in questions]
         every = list(dict.fromkeys(text for some in texts for text in some))
         scored = dict(zip(every, self._scores(every), strict=True))
-        result = []
+        result: list[FloatArray] = []
         for (tokens, _), some in zip(questions, texts, strict=True):
-            found = [scored[text] for text in some]
-            self._note(tokens.text, found)
-            result.append(np.array([one.logits for one in found]).reshape(len(found), len(self.labels)))
+            own = [scored[text] for text in some]
+            self._note(tokens.text, own)
+            result.append(np.array([one.logits for one in own]).reshape(len(own), len(self.labels)))
         return result
 
     def notes(self, tokens: Tokens) -> tuple[str, ...]:
         """What a reader of an explanation of this text should know."""
-        found = self._seen.get(tokens.text, [])
-        bounded = sum(bool(one.bounded.any()) for one in found)
-        errors = [one.error for one in found if one.error > 0]
-        said = []
+        seen = self._seen.get(tokens.text, [])
+        bounded = sum(bool(one.bounded.any()) for one in seen)
+        errors = [one.error for one in seen if one.error > 0]
+        said: list[str] = []
         if bounded:
             said.append(
-                f"In {bounded} of {len(found)} answers a label was not among the tokens that the endpoint "
+                f"In {bounded} of {len(seen)} answers a label was not among the tokens that the endpoint "
                 "gave: there its log-probability is at most that of the last of them, which was taken for it."
             )
         if errors:
@@ -271,17 +273,17 @@ class EndpointModel(BlackBox):
             )
         return tuple(said)
 
-    def _note(self, text: str, found: list[Scored]) -> None:
+    def _note(self, text: str, scores: list[Scored]) -> None:
         if text not in self._seen and len(self._seen) >= _TEXTS:
             self._seen.pop(next(iter(self._seen)))
-        self._seen.setdefault(text, []).extend(found)
+        self._seen.setdefault(text, []).extend(scores)
 
     def trial(self, text: str) -> str:
         """Tries the endpoint on a text, once, and says in words what came out."""
         with self._trial_lock:
             if self._tried is None:
                 self._tried = tried(self._door, self.endpoint, self._asked, text)
-                _LOG.info("%s", self._tried.said)
+                _log.info("%s", self._tried.said)
             return self._tried.said
 
     def requests(self, texts: Sequence[str]) -> tuple[int, int, int]:
@@ -289,11 +291,7 @@ class EndpointModel(BlackBox):
         asked, way = (self._tried.asked, self._tried.way) if self._tried else (self._asked, First())
         bodies = [body for text in dict.fromkeys(texts) for body in way.bodies(asked, text)]
         known = sum(self._door.known(asked.path, body) for body in bodies)
-        said = sum(
-            len(body.get("prompt", "")) + sum(len(m["content"]) for m in body.get("messages", ()))
-            for body in bodies
-        )
-        return len(bodies), known, said
+        return len(bodies), known, sum(map(_characters, bodies))
 
     def _scores(self, texts: list[str]) -> list[Scored]:
         if not texts:
@@ -303,11 +301,21 @@ class EndpointModel(BlackBox):
         asked, way = self._tried.asked, self._tried.way
         bodies = [way.bodies(asked, text) for text in texts]
         every = [body for some in bodies for body in some]
-        answers = [way.read(answer) for answer in self._door.post_all(asked.path, every, way.read)]
+        answers = self._door.post_all(asked.path, every, way.read)
         ends = np.cumsum([len(some) for some in bodies]).tolist()
         return [
             way.scored(asked, answers[end - len(some) : end]) for some, end in zip(bodies, ends, strict=True)
         ]
+
+
+def _characters(body: Body) -> int:
+    prompt, messages = body.get("prompt"), body.get("messages")
+    texts = (
+        [one.get("content") for one in messages if isinstance(one, dict)]
+        if isinstance(messages, list)
+        else []
+    )
+    return sum(len(text) for text in (prompt, *texts) if isinstance(text, str))
 
 
 def _texts(tokens: Tokens, queries: Perturbations) -> list[str]:

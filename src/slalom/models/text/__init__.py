@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from slalom.errors import InputError
-from slalom.models.protocol import Explain, Span, Text
+from slalom.models.protocol import Explain, Span, Text, Tokenizer
 from slalom.perturb import Perturbations
 from slalom.tokens import IntArray, Tokens
 
@@ -96,10 +96,11 @@ def check_text(text: Text, explain: Explain) -> tuple[tuple[str, ...], tuple[int
     if explain not in ("both", "first", "second"):
         raise InputError(f"side must be 'both', 'first' or 'second'; got {explain!r}")
     pair = isinstance(text, tuple)
-    texts = text if isinstance(text, tuple) else (text,)
-    if (pair and len(texts) != 2) or not all(isinstance(part, str) for part in texts):
-        given = ", ".join(type(part).__name__ for part in texts)
-        raise InputError(f"a text must be a str or a pair of str; got {f'({given})' if pair else given}")
+    parts = cast(tuple[object, ...], text if isinstance(text, tuple) else (text,))
+    texts = tuple(part for part in parts if isinstance(part, str))
+    if (pair and len(parts) != 2) or len(texts) < len(parts):
+        kinds = ", ".join(type(part).__name__ for part in parts)
+        raise InputError(f"a text must be a str or a pair of str; got {f'({kinds})' if pair else kinds}")
     if not pair and explain != "both":
         raise InputError(f"side={explain!r} needs a pair of texts; got a single text")
     sides = {"both": tuple(range(len(texts))), "first": (0,), "second": (1,)}[explain]
@@ -250,7 +251,7 @@ class Readable:
     """The characters each token was made from; those of neighbours may overlap."""
 
 
-def readable(tokenizer: Any, text: str, ids: Iterable[int], spans: Sequence[Span]) -> Readable:
+def readable(tokenizer: Tokenizer, text: str, ids: Iterable[int], spans: Sequence[Span]) -> Readable:
     """The tokens of a text; `spans` are the offsets the tokenizer reports."""
     pieces = tokenizer.convert_ids_to_tokens([int(i) for i in ids])
     strings: list[str] = []
@@ -285,7 +286,7 @@ def _visible(text: str, span: Span, piece: str) -> Span:
     return low + len(inside) - len(inside.lstrip()), high - len(inside) + len(inside.rstrip())
 
 
-def _decoded(tokenizer: Any, piece: str) -> str:
+def _decoded(tokenizer: Tokenizer, piece: str) -> str:
     text = tokenizer.convert_tokens_to_string([piece])
     return text if text.strip() and _REPLACEMENT not in text else piece
 

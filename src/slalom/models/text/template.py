@@ -9,12 +9,11 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 
 from slalom.errors import InputError, ModelError, SlalomWarning
-from slalom.models.protocol import Explain, Span, Text
+from slalom.models.protocol import Explain, Span, Text, Tokenizer
 from slalom.models.text import (
     align,
     check_queries,
@@ -96,8 +95,8 @@ def per_entry(tokens: Tokens, queries: Perturbations, numbers: FloatArray) -> Fl
     """Numbers of the ids of `assemble`, summed over the pieces of each entry of `queries.positions`."""
     sizes = _sizes(tokens)
     entry = np.repeat(np.arange(len(queries.positions)), sizes[queries.positions])
-    given = numbers[_laid_out(tokens, queries, sizes).target]
-    return np.bincount(entry, given, minlength=len(queries.positions)).astype(float)
+    every = numbers[_laid_out(tokens, queries, sizes).target]
+    return np.bincount(entry, every, minlength=len(queries.positions)).astype(float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,8 +191,8 @@ def cut_to(
         dropped = np.flatnonzero(encoded.owner == side)[count:]
         if len(dropped):
             keep[dropped] = False
-            ends[side] = first_visible(texts[side], encoded.spans[dropped[0]])
-    parts = []
+            ends[side] = first_visible(texts[side], encoded.spans[int(dropped[0])])
+    parts: list[str] = []
     for side, end in ends.items():
         name = "the text" if len(texts) == 1 else ("the first text", "the second text")[side]
         count = f"{'more than ' if lengths[side] > len(texts[side]) else ''}{counts[side]}"
@@ -224,21 +223,21 @@ _PER_TOKEN = 16
 """And this many for every token that the model takes."""
 
 
-def tokenizer_limit(tokenizer: Any) -> int | None:
+def tokenizer_limit(tokenizer: Tokenizer) -> int | None:
     """The longest input the tokenizer declares, if it declares one."""
     limit = getattr(tokenizer, "model_max_length", None)
     return int(limit) if limit is not None and 0 < limit < UNLIMITED else None
 
 
-def encode(tokenizer: Any, text: Text, explain: Explain = "both", limit: int | None = None) -> Tokens:
+def encode(tokenizer: Tokenizer, text: Text, explain: Explain = "both", limit: int | None = None) -> Tokens:
     """The tokens to explain, with everything else the model reads as their frame."""
-    given, sides = check_text(text, explain)
-    texts, encoded = _read(tokenizer, given, limit)
-    return tokens_of(tokenizer, encoded, texts, sides, limit, [len(one) for one in given])
+    whole, sides = check_text(text, explain)
+    texts, encoded = _read(tokenizer, whole, limit)
+    return tokens_of(tokenizer, encoded, texts, sides, limit, [len(part) for part in whole])
 
 
 def tokens_of(
-    tokenizer: Any,
+    tokenizer: Tokenizer,
     encoded: Encoded,
     texts: tuple[str, ...],
     sides: tuple[int, ...],
@@ -258,10 +257,10 @@ def tokens_of(
     spans: list[Span] = []
     words: list[int] = []
     for side, places in own.items():
-        found = readable(tokenizer, texts[side], encoded.ids[places], [encoded.spans[i] for i in places])
-        strings += found.strings
-        spans += [(low + starts[side], high + starts[side]) for low, high in found.spans]
-        words += (word_numbers(texts[side], found.origins) + (words[-1] + 1 if words else 0)).tolist()
+        shown = readable(tokenizer, texts[side], encoded.ids[places], [encoded.spans[i] for i in places])
+        strings += shown.strings
+        spans += [(low + starts[side], high + starts[side]) for low, high in shown.spans]
+        words += (word_numbers(texts[side], shown.origins) + (words[-1] + 1 if words else 0)).tolist()
     explained = np.concatenate(list(own.values()))
     return Tokens(
         text=joined,
@@ -276,13 +275,13 @@ def tokens_of(
     )
 
 
-def _unknown(tokenizer: Any, ids: IntArray) -> tuple[int, ...]:
+def _unknown(tokenizer: Tokenizer, ids: IntArray) -> tuple[int, ...]:
     """Where the tokenizer had no token for what stands there."""
     one = getattr(tokenizer, "unk_token_id", None)
     return () if one is None else tuple(np.flatnonzero(ids == one).tolist())
 
 
-def _read(tokenizer: Any, texts: tuple[str, ...], limit: int | None) -> tuple[tuple[str, ...], Encoded]:
+def _read(tokenizer: Tokenizer, texts: tuple[str, ...], limit: int | None) -> tuple[tuple[str, ...], Encoded]:
     """So much of the texts as holds more tokens than the model takes, and their tokens.
 
     Of a text of many megabytes the rest would only cost time and memory. What is read goes so far beyond
@@ -299,14 +298,14 @@ def _read(tokenizer: Any, texts: tuple[str, ...], limit: int | None) -> tuple[tu
         reach *= 4
 
 
-def _encode_fast(tokenizer: Any, texts: tuple[str, ...]) -> Encoded:
+def _encode_fast(tokenizer: Tokenizer, texts: tuple[str, ...]) -> Encoded:
     encoding = tokenizer(*texts, truncation=False, padding=False, return_offsets_mapping=True, verbose=False)
     owner = [-1 if side is None else side for side in encoding.sequence_ids(0)]
     types = encoding.get("token_type_ids")
     return _encoded(encoding["input_ids"], types, owner, encoding["offset_mapping"])
 
 
-def _encode_slow(tokenizer: Any, texts: tuple[str, ...]) -> Encoded:
+def _encode_slow(tokenizer: Tokenizer, texts: tuple[str, ...]) -> Encoded:
     """A tokenizer in Python reports no places: find each text's ids in the whole, its tokens in the text."""
     encoding = tokenizer(*texts, truncation=False, padding=False, verbose=False)
     ids = list(encoding["input_ids"])

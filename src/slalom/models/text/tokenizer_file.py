@@ -13,8 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from slalom.models.protocol import JSON
+
 if TYPE_CHECKING:
-    from tokenizers import Encoding, Tokenizer
+    from tokenizers import Encoding
+    from tokenizers import Tokenizer as Backend
+
+    from slalom.models.protocol import Tokenizer
+
+Settings = Mapping[str, JSON]
 
 _IDS, _TYPES, _MASK = "input_ids", "token_type_ids", "attention_mask"
 _WORD_PIECES = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
@@ -67,19 +74,19 @@ class Encoded(dict[str, Any]):
 class FileTokenizer:
     """As much of a tokenizer of transformers as model access uses, with the same answers."""
 
-    backend: Tokenizer
+    backend: Backend
     model_max_length: float
     model_input_names: tuple[str, ...]
     special: Mapping[str, int]
     """The ids of the special tokens by what they are for."""
-    load: Callable[[], Any]
+    load: Callable[[], Tokenizer]
     """The tokenizer of transformers itself."""
     is_fast = True
 
-    def __call__(self, *texts: str, **_: Any) -> Encoded:
+    def __call__(self, *texts: str, **_: bool) -> Encoded:
         """Neither cut nor padded, with special tokens, whatever else is asked for."""
-        encode: Any = self.backend.encode
-        return Encoded(encode(*texts), _TYPES in self.model_input_names)
+        first, second = (*texts, None)[:2]
+        return Encoded(self.backend.encode(str(first), second), _TYPES in self.model_input_names)
 
     def __len__(self) -> int:
         return self.backend.get_vocab_size(with_added_tokens=True)
@@ -96,15 +103,17 @@ class FileTokenizer:
     def mask_token_id(self) -> int:
         return self.special["mask"]
 
-    def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:
-        token: Any = self.backend.id_to_token
-        return [token(int(one)) for one in ids]
+    def convert_ids_to_tokens(self, ids: list[int], /) -> list[str]:
+        return [str(self.backend.id_to_token(int(number))) for number in ids]
 
-    def convert_tokens_to_string(self, tokens: list[str]) -> str:
+    def decode(self, ids: Sequence[int], /, *, skip_special_tokens: bool = False) -> str:
+        return self.backend.decode(list(ids), skip_special_tokens=skip_special_tokens)
+
+    def convert_tokens_to_string(self, tokens: list[str], /) -> str:
         return self.backend.decoder.decode(tokens)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def read_tokenizer(where: str, load: Callable[[], Any]) -> FileTokenizer:
+def read_tokenizer(where: str, load: Callable[[], Tokenizer]) -> FileTokenizer:
     """The tokenizer in a directory; `load` gives that of transformers."""
     from tokenizers import Tokenizer
 
@@ -126,22 +135,23 @@ def read_tokenizer(where: str, load: Callable[[], Any]) -> FileTokenizer:
         raise Unusual(f"tokenizer.json cannot be read ({error!s:.80})") from error
     backend.no_truncation()
     backend.no_padding()
-    special = {use: written["model"]["vocab"][token] for use, token in content.items()}
+    vocabulary = _vocabulary(written)
+    special = {use: _id(vocabulary, token) for use, token in content.items()}
     usual = (_IDS, _TYPES, _MASK) if name in _WITH_TYPES else (_IDS, _MASK)
-    limit = config.get("model_max_length")
+    limit, names = config.get("model_max_length"), config.get("model_input_names")
     return FileTokenizer(
         backend,
         limit if isinstance(limit, int) else float("inf"),
-        tuple(config.get("model_input_names") or usual),
+        tuple(map(str, names)) if isinstance(names, list) and names else usual,
         special,
         load,
     )
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, JSON]:
     """A file of settings."""
     try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
+        settings: JSON = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise Unusual(f"{path.name} cannot be read ({type(error).__name__})") from error
     if not isinstance(settings, dict):
@@ -149,20 +159,41 @@ def read_json(path: Path) -> dict[str, Any]:
     return settings
 
 
-def _kind(written: Mapping[str, Any]) -> str:
-    model = written.get("model")
-    kind = model.get("type") if isinstance(model, dict) else None
+def _part(settings: Settings, name: str) -> dict[str, JSON]:
+    """The settings of a part; none where it is not there."""
+    part = settings.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _entries(settings: JSON) -> list[dict[str, JSON]]:
+    """The settings of every entry of a list."""
+    return [entry for entry in settings if isinstance(entry, dict)] if isinstance(settings, list) else []
+
+
+def _vocabulary(written: Settings) -> dict[str, JSON]:
+    return _part(_part(written, "model"), "vocab")
+
+
+def _id(vocabulary: Settings, token: str) -> int:
+    number = vocabulary.get(token)
+    if not isinstance(number, int):
+        raise Unusual(f"its token {token!r:.40} has no number")
+    return number
+
+
+def _kind(written: Settings) -> str:
+    kind = _part(written, "model").get("type")
     if not isinstance(kind, str) or kind not in _CLASSES:
         raise Unusual(f"its tokenizer has a model of the type {kind}")
     return kind
 
 
-def _class(config: Mapping[str, Any]) -> str:
+def _class(config: Settings) -> str:
     name = str(config.get("tokenizer_class"))
     return name if name in _PLAIN else name.removesuffix("Fast")
 
 
-def _check_config(config: Mapping[str, Any]) -> None:
+def _check_config(config: Settings) -> None:
     special = {f"{use}_token" for use in _BYTES}
     for name, value in config.items():
         if name in _EMPTY and value:
@@ -171,7 +202,7 @@ def _check_config(config: Mapping[str, Any]) -> None:
             raise Unusual(f"its tokenizer has a setting that is not known here: {name!r:.60}")
 
 
-def _special_tokens(directory: Path, config: Mapping[str, Any], usual: Mapping[str, str]) -> dict[str, str]:
+def _special_tokens(directory: Path, config: Settings, usual: Mapping[str, str]) -> dict[str, str]:
     """The special tokens by what they are for: as the config says, or as usual."""
     path = directory / "special_tokens_map.json"
     beside = read_json(path) if path.exists() else {}
@@ -185,35 +216,36 @@ def _special_tokens(directory: Path, config: Mapping[str, Any], usual: Mapping[s
     return content
 
 
-def _content(token: Any) -> str:
+def _content(token: JSON) -> str:
     content = token.get("content") if isinstance(token, dict) else token
     if not isinstance(content, str):
         raise Unusual(f"its tokenizer has a special token {token!r:.40}")
     return content
 
 
-def _check_added(written: Mapping[str, Any], special: Mapping[str, str], config: Mapping[str, Any]) -> None:
+def _check_added(written: Settings, special: Mapping[str, str], config: Settings) -> None:
     """Special tokens, all of them and no others, are found in a text as they are written."""
-    added = {token["content"]: token for token in written.get("added_tokens", ())}
+    added = {str(token.get("content")): token for token in _entries(written.get("added_tokens"))}
     if set(added) != set(special.values()):
         raise Unusual("its added tokens are not its special tokens")
     for use, content in special.items():
-        told = config.get(f"{use}_token")
-        flags = told if isinstance(told, dict) else {}
+        flags = _part(config, f"{use}_token")
         if not all(added[content].get(name) == flags.get(name, False) for name in _FLAGS):
             raise Unusual(f"its token {content!r} has ways of its own")
-        if not added[content].get("special") or (written.get("normalizer") and added[content]["normalized"]):
+        if not added[content].get("special") or (
+            written.get("normalizer") and added[content].get("normalized")
+        ):
             raise Unusual(f"its token {content!r} is not found as it is written")
-    other = config.get("added_tokens_decoder") or {}
-    pairs = {(int(number), token["content"]) for number, token in other.items()}
-    if pairs and pairs != {(token["id"], content) for content, token in added.items()}:
+    other = _part(config, "added_tokens_decoder")
+    pairs = {(number, _part(other, number).get("content")) for number in other}
+    if pairs and pairs != {(str(token.get("id")), content) for content, token in added.items()}:
         raise Unusual("tokenizer.json and tokenizer_config.json differ in their added tokens")
-    vocabulary = written["model"].get("vocab", {})
-    if any(vocabulary.get(content) != token["id"] for content, token in added.items()):
+    vocabulary = _vocabulary(written)
+    if any(vocabulary.get(content) != token.get("id") for content, token in added.items()):
         raise Unusual("its special tokens are not in its vocabulary")
 
 
-def _check(written: Mapping[str, Any], expected: Mapping[str, dict[str, Any]]) -> None:
+def _check(written: Settings, expected: Mapping[str, Mapping[str, JSON]]) -> None:
     for part, settings in expected.items():
         own = written.get(part)
         if not isinstance(own, dict):
@@ -223,17 +255,19 @@ def _check(written: Mapping[str, Any], expected: Mapping[str, dict[str, Any]]) -
             raise Unusual(f"its {part} has {other[0]}={own.get(other[0])!r:.40}")
 
 
-def _check_word_pieces(
-    written: Mapping[str, Any], config: Mapping[str, Any], name: str, special: Mapping[str, str]
-) -> None:
-    normalizer = written.get("normalizer") or {}
+def _check_word_pieces(written: Settings, config: Settings, name: str, special: Mapping[str, str]) -> None:
+    normalizer = _part(written, "normalizer")
     plain = name in _PLAIN
-    said = {
+    said: dict[str, JSON] = {
         "lowercase": config.get("do_lower_case", normalizer.get("lowercase") if plain else True),
         "strip_accents": config.get("strip_accents", normalizer.get("strip_accents") if plain else None),
         "handle_chinese_chars": config.get("tokenize_chinese_chars", True),
     }
-    model = {"unk_token": special["unk"], "continuing_subword_prefix": "##", "max_input_chars_per_word": 100}
+    model: dict[str, JSON] = {
+        "unk_token": special["unk"],
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+    }
     _check(
         written,
         {
@@ -247,32 +281,29 @@ def _check_word_pieces(
     _check_frame(written, [(cls, 0), ("A", 0), (sep, 0)], [("B", 1), (sep, 1)])
 
 
-def _check_frame(
-    written: Mapping[str, Any], single: list[tuple[str, int]], rest: list[tuple[str, int]]
-) -> None:
+def _check_frame(written: Settings, single: list[tuple[str, int]], rest: list[tuple[str, int]]) -> None:
     """What stands around one text, and what follows it in a pair."""
-    frame = written.get("post_processor") or {}
+    frame = _part(written, "post_processor")
     if frame.get("type") != "TemplateProcessing":
         raise Unusual(f"its post_processor is of the type {frame.get('type')}")
     for name, expected in (("single", single), ("pair", single + rest)):
-        own = [next(iter(piece.values())) for piece in frame.get(name, ())]
-        if [(piece["id"], piece["type_id"]) for piece in own] != expected:
+        own = _entries([value for piece in _entries(frame.get(name)) for value in piece.values()])
+        if [(piece.get("id"), piece.get("type_id")) for piece in own] != expected:
             raise Unusual("its post_processor puts other tokens around a text")
-    for token, entry in frame.get("special_tokens", {}).items():
-        if entry["ids"] != [written["model"]["vocab"].get(token)]:
+    vocabulary, tokens = _vocabulary(written), _part(frame, "special_tokens")
+    for token in tokens:
+        if _part(tokens, token).get("ids") != [vocabulary.get(token)]:
             raise Unusual("its post_processor has other ids than its vocabulary")
 
 
-def _check_bytes(
-    written: Mapping[str, Any], config: Mapping[str, Any], name: str, special: Mapping[str, str]
-) -> None:
-    post = written.get("post_processor") or {}
+def _check_bytes(written: Settings, config: Settings, name: str, special: Mapping[str, str]) -> None:
+    post = _part(written, "post_processor")
     prefix, trim = (
         config.get(key, post.get(key) if name in _PLAIN else usual)
         for key, usual in (("add_prefix_space", False), ("trim_offsets", True))
     )
-    vocabulary = written["model"]["vocab"]
-    frame = {use: [special[use], vocabulary[special[use]]] for use in ("sep", "cls")}
+    vocabulary = _vocabulary(written)
+    frame: dict[str, JSON] = {use: [special[use], vocabulary.get(special[use])] for use in ("sep", "cls")}
     _check(
         written,
         {
@@ -286,7 +317,7 @@ def _check_bytes(
             },
         },
     )
-    own = written["model"]
+    own, before = _part(written, "model"), _part(written, "pre_tokenizer")
     odd = [key for key in _ODD_PAIRS if own.get(key)]
-    if odd or written.get("normalizer") is not None or not written["pre_tokenizer"].get("use_regex", True):
+    if odd or written.get("normalizer") is not None or not before.get("use_regex", True):
         raise Unusual(f"its tokenizer has {odd[0] if odd else 'steps before it splits the text'}")

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -160,5 +159,5 @@ def give_back() -> None:
 
 
 @cache
-def _trim() -> Any:
+def _trim() -> Callable[[int], object] | None:
     return getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any
+from typing import Protocol, cast
 
 import numpy as np
 import torch
@@ -21,7 +21,8 @@ from torch import nn
 
 from slalom.errors import ModelError
 from slalom.models.torch.batches import Call
-from slalom.models.torch.forward import Forward, is_out_of_memory, is_pretrained, logits_of
+from slalom.models.torch.engines import Report
+from slalom.models.torch.forward import Forward, is_out_of_memory, is_pretrained, logits_of, text_config
 from slalom.tokens import FloatArray, IntArray
 
 _SIZES = ("hidden_size", "num_hidden_layers", "max_position_embeddings", "n_positions", "max_seq_len")
@@ -39,26 +40,26 @@ class AnswerHead(nn.Module):
         self.causal = causal
         self.places = len(tokens)
         """How many places of the end are read: no sequence is shorter."""
+        self.tokens: torch.Tensor
         self.register_buffer("tokens", torch.from_numpy(tokens), persistent=False)
         names = inspect.signature(causal.forward).parameters
         self._keep = next((name for name in ("logits_to_keep", "num_logits_to_keep") if name in names), None)
         self._named = tuple(names)
-        given: Any = getattr(causal, "config", None)
-        given = given.get_text_config() if hasattr(given, "get_text_config") else given
-        sizes = {name: getattr(given, name) for name in _SIZES if getattr(given, name, None) is not None}
+        config = text_config(causal)
+        sizes = {name: getattr(config, name) for name in _SIZES if getattr(config, name, None) is not None}
         self.config = SimpleNamespace(num_labels=tokens.size, **sizes)
 
-    def get_input_embeddings(self) -> Any:
+    def get_input_embeddings(self) -> nn.Module | None:
         return getattr(self.causal, "get_input_embeddings", lambda: None)()
 
     def forward(
         self,
         input_ids: torch.Tensor,
         attention_mask: torch.Tensor | None = None,
-        past_key_values: Any = None,
+        past_key_values: object = None,
         use_cache: bool = False,
         output_attentions: bool | None = None,
-    ) -> Any:
+    ) -> SimpleNamespace:
         more = {
             "attention_mask": attention_mask,
             "past_key_values": past_key_values,
@@ -78,8 +79,7 @@ class AnswerHead(nn.Module):
                 "at every place; a prompt needs a causal language model"
             )
         odds = said[:, -self.places :].float().log_softmax(dim=-1)
-        tokens: Any = self.tokens
-        answers = odds.gather(2, tokens[None].expand(len(odds), -1, -1).to(odds.device))
+        answers = odds.gather(2, self.tokens[None].expand(len(odds), -1, -1).to(odds.device))
         return SimpleNamespace(
             logits=answers.reshape(len(odds), -1),
             past_key_values=getattr(output, "past_key_values", None),
@@ -107,7 +107,7 @@ class SharedPrefix:
         self._refuted = False
 
     @property
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Report:
         """The module itself answers, however it is asked."""
         return {"name": "eager"}
 
@@ -195,8 +195,8 @@ def _common(ids: IntArray) -> IntArray:
 def _continued(forward: Forward, ids: IntArray, types: IntArray, length: int) -> FloatArray:
     """Answers to sequences whose first `length` tokens are the same."""
     with torch.inference_mode():
-        cache = forward.output(ids[:1, :length], types[:1, :length], use_cache=True).past_key_values
-        _check(cache)
+        begun = forward.output(ids[:1, :length], types[:1, :length], use_cache=True)
+        cache = _checked(getattr(begun, "past_key_values", None))
         cache.batch_repeat_interleave(len(ids))
         mask = torch.ones(ids.shape, dtype=torch.long, device=forward.device)
         output = forward.output(
@@ -223,9 +223,15 @@ def _may_share(forward: Forward) -> bool:
     )
 
 
-def _check(cache: Any) -> None:
+class _Cache(Protocol):
+    def batch_repeat_interleave(self, repeats: int) -> None: ...
+
+
+def _checked(cache: object) -> _Cache:
+    """A cache of keys and values of the plain kind; no other is copied here."""
     layers = getattr(cache, "layers", None)
     if type(cache).__name__ != "DynamicCache" or not layers:
         raise TypeError(f"a cache of another kind: {type(cache).__name__}")
     if any(type(layer).__name__ != "DynamicLayer" for layer in layers):
         raise TypeError("a cache with layers of another kind")
+    return cast(_Cache, cache)

@@ -7,19 +7,20 @@ left to transformers (`Unusual` says why).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import gelu
 
-from slalom.models.text.tokenizer_file import Unusual, read_json
-from slalom.models.torch.engines import lean
+from slalom.models.protocol import JSON
+from slalom.models.text.tokenizer_file import Settings, Unusual, read_json
+from slalom.models.torch.engines import Report, lean
 from slalom.models.torch.engines.lean import Act, Encoder, Layer, Tensor
+from slalom.models.torch.forward import Forward
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ _WITHOUT_EFFECT = {
     *("pooler_num_fc_layers", "pooler_size_per_head", "pooler_type", "chunk_size_feed_forward"),
     *("return_dict", "output_attentions", "output_hidden_states", "output_past"),
 }
-_AS_USUAL: dict[str, tuple[Any, ...]] = {
+_AS_USUAL: dict[str, tuple[JSON, ...]] = {
     "is_decoder": (False,),
     "add_cross_attention": (False,),
     "position_embedding_type": (None, "absolute"),
@@ -141,10 +142,10 @@ class FromFiles:
     """The engine of a `FileEncoder`, which computes as `lean` does."""
 
     @property
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Report:
         return {"name": "lean"}
 
-    def over(self, forward: Any) -> Any:
+    def over(self, forward: Forward) -> Forward:
         return forward
 
 
@@ -168,7 +169,7 @@ def read_encoder(where: str, load: Callable[[], nn.Module]) -> FileEncoder:
     return FileEncoder(encoder, _facts(config, encoder), load)
 
 
-def _family(config: Mapping[str, Any]) -> Family:
+def _family(config: Settings) -> Family:
     kind, architectures = config.get("model_type"), config.get("architectures")
     name = architectures[0] if isinstance(architectures, list) and len(architectures) == 1 else architectures
     family = _FAMILIES.get((kind, name)) if isinstance(name, str) and isinstance(kind, str) else None
@@ -177,7 +178,7 @@ def _family(config: Mapping[str, Any]) -> Family:
     return family
 
 
-def _check_config(config: Mapping[str, Any]) -> None:
+def _check_config(config: Settings) -> None:
     for name, value in config.items():
         if name in _AS_USUAL and value not in _AS_USUAL[name]:
             raise Unusual(f"its config says {name}={value!r:.40}")
@@ -227,7 +228,7 @@ class Weights:
         return nn.Embedding.from_pretrained(table, padding_idx=padding)
 
 
-def _blank(kind: type[lean.Part], **attributes: Any) -> lean.Part:
+def _blank(kind: type[lean.Part], **attributes: object) -> lean.Part:
     """A part without weights: its own __init__ would draw some."""
     part = kind.__new__(kind)
     nn.Module.__init__(part)
@@ -235,7 +236,7 @@ def _blank(kind: type[lean.Part], **attributes: Any) -> lean.Part:
     return part
 
 
-def _encoder(family: Family, config: Mapping[str, Any], weights: Weights) -> Encoder:
+def _encoder(family: Family, config: Settings, weights: Weights) -> Encoder:
     base, own = f"{family.base}.embeddings", family.names
     width, count, heads, inner = (
         _number(config, name, family)
@@ -284,40 +285,40 @@ def _layer(weights: Weights, at: str, own: Names, sizes: tuple[int, int, int], e
     )
 
 
-def _said(config: Mapping[str, Any], name: str, family: Family) -> Any:
+def _said(config: Settings, name: str, family: Family) -> JSON:
     word = _DISTILBERT_WORDS.get(name, name) if family.names is _DISTILBERT else name
     return config.get(word)
 
 
-def _number(config: Mapping[str, Any], name: str, family: Family, least: int = 1) -> int:
+def _number(config: Settings, name: str, family: Family, least: int = 1) -> int:
     number = _said(config, name, family)
     if not isinstance(number, int) or isinstance(number, bool) or number < least:
         raise Unusual(f"its config says {name}={number!r:.40}")
     return number
 
 
-def _eps(config: Mapping[str, Any], family: Family) -> float:
+def _eps(config: Settings, family: Family) -> float:
     eps = 1e-12 if family.names is _DISTILBERT else config.get("layer_norm_eps")
     if not isinstance(eps, float) or not 0.0 < eps < 1.0:
         raise Unusual(f"its config says layer_norm_eps={eps!r:.40}")
     return eps
 
 
-def _act(config: Mapping[str, Any], family: Family) -> Act:
+def _act(config: Settings, family: Family) -> Act:
     name = _said(config, "hidden_act", family)
     if not isinstance(name, str) or name not in _ACTS:
         raise Unusual(f"its config says hidden_act={name!r:.40}")
     return _ACTS[name]
 
 
-def _labels(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _labels(config: Settings) -> Settings:
     labels = config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
     if not isinstance(labels, dict) or set(labels) != {str(i) for i in range(len(labels))} or not labels:
         raise Unusual("its labels are not numbered from 0 on")
     return labels
 
 
-def _facts(config: Mapping[str, Any], encoder: Encoder) -> SimpleNamespace:
+def _facts(config: Settings, encoder: Encoder) -> SimpleNamespace:
     """What model access looks for in the config of a module."""
     labels = _labels(config)
     return SimpleNamespace(

@@ -10,7 +10,6 @@ import inspect
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -39,10 +38,16 @@ def position_limit(module: nn.Module) -> int | None:
     ]
     if tables:
         return min(_capacity(table) for table in tables)
-    config: Any = getattr(module, "config", None)
-    config = config.get_text_config() if hasattr(config, "get_text_config") else config
+    config = text_config(module)
     values = (getattr(config, name, None) for name in _CONFIG)
     return next((value for value in values if isinstance(value, int) and value > 0), None)
+
+
+def text_config(module: nn.Module) -> object:
+    """What the config of a module says of texts; None where there is no config."""
+    config = getattr(module, "config", None)
+    of_text = getattr(config, "get_text_config", None)
+    return config if of_text is None else of_text()
 
 
 def _capacity(table: nn.Embedding) -> int:
@@ -86,23 +91,23 @@ class Forward:
         """Whether the module takes an argument of this name (or any)."""
         return name in self._names or self._open
 
-    def output(self, ids: IntArray, types: IntArray, **more: Any) -> Any:
+    def output(self, ids: IntArray, types: IntArray, **more: object) -> object:
         """What the module returns for (B, L) ids and token types; `more` are arguments it takes by name."""
-        input_ids, token_types = (torch.from_numpy(np.ascontiguousarray(given)) for given in (ids, types))
+        input_ids, token_types = (torch.from_numpy(np.ascontiguousarray(rows)) for rows in (ids, types))
         return self.apply(input_ids.to(self.device), token_types.to(self.device), **more)
 
-    def apply(self, input_ids: torch.Tensor, types: torch.Tensor, **more: Any) -> Any:
+    def apply(self, input_ids: torch.Tensor, types: torch.Tensor, **more: object) -> object:
         """The same for tensors on the module's device."""
         if self._positional:
             return self.module(input_ids, **more)
-        given: dict[str, Any] = {"input_ids": input_ids}
+        named: dict[str, object] = {"input_ids": input_ids}
         if "attention_mask" in self._names:
-            given["attention_mask"] = torch.ones_like(input_ids)
+            named["attention_mask"] = torch.ones_like(input_ids)
         if self._with_types:
-            given["token_type_ids"] = types
+            named["token_type_ids"] = types
         if "use_cache" in self._names:
-            given["use_cache"] = False
-        return self.module(**{**given, **more})
+            named["use_cache"] = False
+        return self.module(**{**named, **more})
 
 
 @contextmanager
@@ -151,10 +156,10 @@ def _without_padding(module: nn.Module) -> nn.Module:
     there is none, and read the wrong place where a text holds that token. Batches here have no padding.
     """
     config = getattr(module, "config", None)
-    if not is_pretrained(module) or getattr(config, "is_encoder_decoder", False):
+    if config is None or not is_pretrained(module) or getattr(config, "is_encoder_decoder", False):
         return module
     twin = copy.copy(module)
-    own: Any = copy.deepcopy(config)
+    own = copy.deepcopy(config)
     for part in (own, own.get_text_config()):
         part.pad_token_id = _NO_TOKEN
     twin.config = own
@@ -179,7 +184,8 @@ def one_by_one(module: nn.Module) -> bool:
 
 def _arguments(module: nn.Module) -> tuple[set[str], bool, bool]:
     """The names `forward` takes, whether the ids must be given by place, and whether it takes any name."""
-    inner: Any = module.get_base_model() if hasattr(module, "get_base_model") else module  # pyright: ignore
+    base = getattr(module, "get_base_model", None)
+    inner: nn.Module = module if base is None else base()
     parameters = inspect.signature(inner.forward).parameters
     anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
     if "input_ids" in parameters:
@@ -194,7 +200,7 @@ def _device(module: nn.Module) -> torch.device:
     return torch.device("cpu") if first is None or first.is_meta else first.device
 
 
-def find_logits(output: Any) -> torch.Tensor:
+def find_logits(output: object) -> torch.Tensor:
     """The logits in what a module returned."""
     logits = output["logits"] if isinstance(output, Mapping) and "logits" in output else output
     logits = getattr(logits, "logits", logits)
@@ -207,7 +213,7 @@ def find_logits(output: Any) -> torch.Tensor:
     return logits
 
 
-def logits_of(output: Any, count: int) -> torch.Tensor:
+def logits_of(output: object, count: int) -> torch.Tensor:
     """(count, k) logits in what a module returned."""
     logits = find_logits(output)
     if logits.ndim not in (1, 2) or len(logits) != count or logits.numel() == 0:

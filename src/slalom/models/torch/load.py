@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import torch
 from torch import nn
 
 from slalom.errors import InputError, ModelError
 from slalom.models import bundled
+from slalom.models.protocol import Tokenizer
 from slalom.models.text.tokenizer_file import Unusual, read_tokenizer
 from slalom.models.torch.encoder_files import read_encoder
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+T_co = TypeVar("T_co", covariant=True)
 
 _log = logging.getLogger(__name__)
 
@@ -27,8 +33,8 @@ _HUB_ID = re.compile(r"[\w.-]{1,96}(/[\w.-]{1,96})?")
 
 
 def load(
-    source: str | Path, tokenizer: Any = None, device: str | None = None, causal: bool = False
-) -> tuple[nn.Module, Any]:
+    source: str | Path, tokenizer: Tokenizer | None = None, device: str | None = None, causal: bool = False
+) -> tuple[nn.Module, Tokenizer]:
     """A classifier with safetensors weights, and its tokenizer unless another one is given.
 
     `causal` loads a causal language model instead.
@@ -36,15 +42,19 @@ def load(
     float32; otherwise the model keeps their dtype.
     """
     module = _load_module(resolve(source), source, causal)
-    if tokenizer is None:
-        tokenizer = load_tokenizer(source)
+    return _placed(module, device), load_tokenizer(source) if tokenizer is None else tokenizer
+
+
+def _placed(module: nn.Module, device: str | None) -> nn.Module:
     place = _device(device)
     if place.type == "cpu" and any(part.dtype in _HALF for part in module.parameters()):
         module = module.float()
-    return module.to(place).eval(), tokenizer
+    return module.to(place).eval()
 
 
-def read(source: str | Path, tokenizer: Any = None, device: str | None = None) -> tuple[nn.Module, Any]:
+def read(
+    source: str | Path, tokenizer: Tokenizer | None = None, device: str | None = None
+) -> tuple[nn.Module, Tokenizer]:
     """The same, read without transformers where model and tokenizer are of a kind that allows it."""
     own = tokenizer
     try:
@@ -62,21 +72,21 @@ def _read_module(source: str | Path, device: str | None) -> nn.Module:
 
 
 def _only_module(source: str | Path, device: str | None) -> nn.Module:
-    return load(source, object(), device)[0]  # any tokenizer: none is loaded
+    return _placed(_load_module(resolve(source), source, causal=False), device)
 
 
-def _read_tokenizer(source: str | Path) -> Any:
+def _read_tokenizer(source: str | Path) -> Tokenizer:
     return read_tokenizer(resolve(source), partial(load_tokenizer, source))
 
 
-def load_tokenizer(source: str | Path) -> Any:
+def load_tokenizer(source: str | Path) -> Tokenizer:
     """The tokenizer of a directory or hub id."""
     from transformers import AutoTokenizer
 
     where = resolve(source)
     with quiet():
         try:
-            tokenizer = pretrained(AutoTokenizer, where)
+            tokenizer: Tokenizer = pretrained(AutoTokenizer, where)
         except Exception as error:
             raise ModelError(f"no tokenizer could be loaded from {source}: {reason(error)}") from error
     # Where there are no files, transformers makes up a tokenizer that knows its special tokens only.
@@ -109,13 +119,24 @@ def resolve(source: str | Path) -> str:
     return source
 
 
-def pretrained(kind: Any, where: str | Path, **options: Any) -> Any:
+_WithInfo = tuple[nn.Module, dict[str, list[Any]]]
+"""A module, and which of its weights are missing or of another size."""
+
+
+class _Loads(Protocol[T_co]):
+    """A class of transformers."""
+
+    @property
+    def from_pretrained(self) -> Callable[..., T_co]: ...
+
+
+def pretrained(kind: _Loads[T_co], where: str | Path, **options: object) -> T_co:
     """What a class of transformers loads from a directory or hub id; code that comes with it is never run."""
     local = Path(where).is_dir()
     return kind.from_pretrained(where, trust_remote_code=False, local_files_only=local, **options)
 
 
-def load_config(where: str, **options: Any) -> Any:
+def load_config(where: str, **options: object) -> PretrainedConfig:
     """The config of a directory or hub id; refused before something of an absurd size is built."""
     from transformers import AutoConfig, PretrainedConfig
 
@@ -128,10 +149,10 @@ def load_config(where: str, **options: Any) -> Any:
     return pretrained(AutoConfig, where, **options)
 
 
-def _numbers(config: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def _numbers(config: Mapping[str, object]) -> Iterator[tuple[str, float]]:
     for name, value in config.items():
         if isinstance(value, Mapping):
-            yield from _numbers(value)
+            yield from _numbers(cast(Mapping[str, object], value))
         elif isinstance(value, (int, float)):
             yield str(name), value
 
@@ -143,12 +164,12 @@ def _load_module(where: str, source: str | Path, causal: bool) -> nn.Module:
     with quiet():
         try:
             config = load_config(where)
-            kind: Any = (
+            kind = (
                 AutoModelForCausalLM if causal else _own_class(config) or AutoModelForSequenceClassification
             )
             # Sizes that do not match are refused below, where it can be said which.
             asked = {"use_safetensors": True, "output_loading_info": True, "ignore_mismatched_sizes": True}
-            module, info = pretrained(kind, where, **asked)
+            module, info = pretrained(cast("_Loads[_WithInfo]", kind), where, **asked)
         except Exception as error:
             raise ModelError(_explain_failure(where, source, what, error)) from error
     other = sorted(info["mismatched_keys"])
@@ -168,7 +189,7 @@ def _load_module(where: str, source: str | Path, causal: bool) -> nn.Module:
     return module
 
 
-def _own_class(config: Any) -> Any:
+def _own_class(config: PretrainedConfig) -> type[PreTrainedModel] | None:
     if config.model_type != "mamba" or "MambaForSequenceClassification" not in (config.architectures or []):
         return None
     from slalom.models.torch.mamba import MambaForSequenceClassification

@@ -5,11 +5,11 @@ A file of its own: it needs modelling code of transformers, which is imported on
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 import torch
 from torch import nn
-from transformers import MambaModel
+from transformers import MambaConfig, MambaModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.models.mamba.modeling_mamba import MambaPreTrainedModel
 
@@ -20,11 +20,11 @@ class MambaForSequenceClassification(MambaPreTrainedModel):
     Saves and loads like any transformers model; `open_model` knows it by the name in the config.
     """
 
-    def __init__(self, config: Any):
+    def __init__(self, config: MambaConfig):
         super().__init__(config)
-        self.num_labels = config.num_labels
+        self.num_labels = cast(int, config.num_labels)
         self.backbone = MambaModel(config)
-        self.score = nn.Linear(config.hidden_size, config.num_labels, bias=False)
+        self.score = nn.Linear(config.hidden_size, self.num_labels, bias=False)
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:

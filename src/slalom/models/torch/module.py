@@ -6,7 +6,7 @@ import copy
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 from torch import Tensor, nn
@@ -33,6 +33,15 @@ _LOADING = threading.RLock()
 """Held while a module or tokenizer is loaded after all."""
 
 
+class ModuleOptions(TypedDict, total=False):
+    """How a module is asked, whatever it is."""
+
+    batch_tokens: int | None
+    name: str | None
+    engine: str | None
+    engine_tolerance: float | None
+
+
 class ModuleModel(BlackBox):
     """A torch module and its tokenizer behind the `Model` protocol.
 
@@ -44,7 +53,7 @@ class ModuleModel(BlackBox):
     def __init__(
         self,
         module: nn.Module,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         *,
         output: Output | None = None,
         labels: Sequence[str] | None = None,
@@ -54,20 +63,18 @@ class ModuleModel(BlackBox):
         engine_tolerance: float | None = None,
     ):
         self._tokenizer = tokenizer
-        self._name = name or _name(module)
+        self._name = name or module_name(module)
         self._output: Output | None = output
         self._given_labels = tuple(labels) if labels is not None else None
         self._reading = _declared(module, output, labels)
         limits = [tokenizer_limit(tokenizer), position_limit(module)]
-        self._limit = min((limit for limit in limits if limit is not None), default=None)
+        self.limit = min((limit for limit in limits if limit is not None), default=None)
         self._pace = Pace(batch_tokens, _most_tokens(module))
         self.engine = engine
         """The engine that was asked for; None is the fastest that keeps the module's precision."""
         self.settings: Mapping[str, object] = {}
         """What a report says of the prompt of a language model."""
-        self._options: dict[str, Any] = {
-            "output": output,
-            "labels": labels,
+        self._access: ModuleOptions = {
             "batch_tokens": batch_tokens,
             "name": self._name,
             "engine": engine,
@@ -77,7 +84,7 @@ class ModuleModel(BlackBox):
 
     def _use(self, module: nn.Module) -> None:
         """Everything that goes through the module; that itself comes last, as others may be asking."""
-        batch_tokens, tolerance = self._options["batch_tokens"], self._options["engine_tolerance"]
+        batch_tokens, tolerance = self._access.get("batch_tokens"), self._access.get("engine_tolerance")
         lean = self.engine in (None, "lean")
         self._soft_removal = SoftRemoval(module, self._tokenizer, self.with_types, batch_tokens, lean)
         self._engine = (
@@ -135,7 +142,9 @@ class ModuleModel(BlackBox):
 
     def like(self, module: nn.Module) -> ModuleModel:
         """The same access to another module of the same kind; nothing of this one's weights goes with it."""
-        other = ModuleModel(module, self._tokenizer, **self._options)
+        other = ModuleModel(
+            module, self._tokenizer, output=self._output, labels=self._given_labels, **self._access
+        )
         other._reading = self._reading
         return other
 
@@ -158,7 +167,7 @@ class ModuleModel(BlackBox):
         return self._reading
 
     @property
-    def engine_report(self) -> dict[str, Any] | None:
+    def engine_report(self) -> dict[str, object] | None:
         """What answers for the module ("eager" is the module itself) and how far it deviates from it."""
         return self._engine.report
 
@@ -174,7 +183,7 @@ class ModuleModel(BlackBox):
 
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens of a text; a module without a config is asked about it once, to learn its labels."""
-        tokens = encode(self._tokenizer, text, explain, self._limit)
+        tokens = encode(self._tokenizer, text, explain, self.limit)
         self.check_vocabulary(tokens)
         if self._reading is None:
             self._reading = reading(
@@ -252,7 +261,9 @@ class ModuleModel(BlackBox):
             )
 
 
-def _engine(name: str | None, tokenizer: Any, tolerance: float | None) -> Default | SharedPrefix | Engine:
+def _engine(
+    name: str | None, tokenizer: Tokenizer, tolerance: float | None
+) -> Default | SharedPrefix | Engine:
     if name is None:
         return Default(tokenizer)
     return SharedPrefix() if name == "eager" else Engine(name, tokenizer, tolerance)
@@ -270,7 +281,8 @@ def _most_tokens(module: nn.Module) -> int:
     return min(MOST_TOKENS, _CPU_BYTES // (_PER_UNIT * int(width)))
 
 
-def _name(module: nn.Module) -> str:
+def module_name(module: nn.Module) -> str:
+    """What the files of a module are called, or its class."""
     path = getattr(getattr(module, "config", None), "name_or_path", None) or ""
     return PurePath(path).name or type(module).__name__
 

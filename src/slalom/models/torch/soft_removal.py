@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from torch import nn
 
 from slalom.errors import ModelError
 from slalom.models.function import Reading
+from slalom.models.protocol import Tokenizer
 from slalom.models.text.template import Sequences
 from slalom.models.torch.batches import Pace, answer_group, groups
 from slalom.models.torch.decoders import AnswerHead
@@ -35,14 +35,14 @@ from slalom.models.torch.forward import (
     position_limit,
     tensor_logits,
 )
-from slalom.models.torch.softmaxes import Score, Softmaxes, differentiated, tensor
+from slalom.models.torch.softmaxes import Args, Called, Kwargs, Score, Softmaxes, differentiated, tensor
 from slalom.tokens import FloatArray, IntArray
 
 Tensor = torch.Tensor
 Way = Callable[[IntArray, IntArray, Score], tuple[FloatArray, FloatArray]]
 """(B, L) ids and token types, and a score → (B, k) answers and (B, L) gradients of their score."""
 
-_LOG = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _CPU_BYTES, _GPU_BYTES = 2**28, 2**31
 _PER_UNIT = 80
@@ -70,7 +70,7 @@ class SoftRemoval:
     def __init__(
         self,
         module: nn.Module,
-        tokenizer: Any,
+        tokenizer: Tokenizer,
         with_types: bool,
         batch_tokens: int | None = None,
         use_lean: bool = True,
@@ -96,8 +96,8 @@ class SoftRemoval:
         if self.reason is not None:
             raise ModelError(f"this model has no soft-removal gradients: {self.reason}")
 
-        def score(given: Tensor) -> Tensor:
-            logits = tensor_logits(given, reading)
+        def score(answers: Tensor) -> Tensor:
+            logits = tensor_logits(answers, reading)
             return logits @ torch.from_numpy(weights).to(logits)
 
         answers = np.zeros((len(sequences), reading.width))
@@ -115,7 +115,8 @@ class SoftRemoval:
         if self._trial is None:
             with evaluating(self._module):
                 self._trial = _try(self._forward(), self._module, self._tokenizer)
-            _LOG.debug("soft removal: %s", self._trial)
+            if self._trial.reason is not None:
+                _log.info("no soft-removal gradients: %s", self._trial.reason)
         return self._trial
 
     def _forward(self) -> Forward:
@@ -167,7 +168,7 @@ class _Trial:
     """Whether `lean` gives the same gradients, faster."""
 
 
-def _try(forward: Forward, module: nn.Module, tokenizer: Any) -> _Trial:
+def _try(forward: Forward, module: nn.Module, tokenizer: Tokenizer) -> _Trial:
     """Tries soft removal on a short sequence.
 
     The model must say the same as without it, a token whose weight is taken away must be to it like one that
@@ -251,7 +252,7 @@ def _like_masking(forward: Forward, ids: IntArray, noise: float) -> bool:
     tokens at their end.
     """
     length, plain = ids.shape[1], _Ends.of(forward, ids, np.zeros(ids.shape))
-    ways: list[dict[str, Any]] = [{}]
+    ways: list[dict[str, Tensor]] = [{}]
     if forward.names("position_ids"):
         ways.append({"position_ids": torch.arange(length, device=forward.device)[None]})
     for way, place in product(ways, (0, length // 2)):
@@ -278,7 +279,7 @@ class _Ends(Softmaxes):
     """Notes the (1, L, d) numbers that the tokens of one sequence end as."""
 
     @classmethod
-    def of(cls, forward: Forward, ids: IntArray, bias: FloatArray, **more: Any) -> _Ends:
+    def of(cls, forward: Forward, ids: IntArray, bias: FloatArray, **more: Tensor) -> _Ends:
         with torch.inference_mode(), cls(tensor(forward, bias)) as ends:
             ends.answers = logits_of(forward.output(ids, 0 * ids, **more), 1).double().cpu().numpy()
         return ends
@@ -294,7 +295,9 @@ class _Ends(Softmaxes):
         length = self._bias.shape[1]
         return np.zeros((length, 0)) if self._states is None else self._states[0].double().cpu().numpy()
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Called, types: object, args: Args = (), kwargs: Kwargs | None = None
+    ) -> object:
         result = super().__torch_function__(func, types, args, kwargs)
         if isinstance(result, Tensor) and result.is_floating_point() and result.ndim == 3:
             one, length, width = result.shape

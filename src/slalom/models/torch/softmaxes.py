@@ -8,7 +8,7 @@ would leave the processor's caches before they are needed again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,9 @@ from slalom.models.torch.forward import Forward, logits_of
 from slalom.tokens import FloatArray, IntArray
 
 Tensor = torch.Tensor
+Called = Callable[..., object]
+Args = tuple[object, ...]
+Kwargs = dict[str, object]
 Score = Callable[[Tensor], Tensor]
 """(B, k) answers → (B,) numbers to differentiate."""
 
@@ -34,7 +37,9 @@ class Softmaxes(TorchFunctionMode):
         self.seen = 0
         """How many softmaxes there were."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Called, types: object, args: Args = (), kwargs: Kwargs | None = None
+    ) -> object:
         if torch.compiler.is_compiling():  # the graph would keep the numbers of this call for all others
             raise ModelError("soft removal does not go through compiled functions")
         change = _CHANGES.get(func)
@@ -50,8 +55,8 @@ class Softmaxes(TorchFunctionMode):
         attn_mask: Tensor | None = None,
         dropout_p: float = 0.0,
         is_causal: bool = False,
-        **more: Any,
-    ) -> tuple[Any, Any]:
+        **more: object,
+    ) -> tuple[Args, Kwargs]:
         shape = (*query.shape[:-1], key.shape[-2])
         if self._are_keys(shape):
             mask = self._added(shape, query.dtype)
@@ -69,18 +74,20 @@ class Softmaxes(TorchFunctionMode):
         more = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": is_causal, **more}
         return (query, key, value), more
 
-    def _softmax(self, given: Tensor, dim: int | None = None, *rest: Any, **more: Any) -> tuple[Any, Any]:
-        if dim in (-1, given.ndim - 1) and self._are_keys(given.shape):
-            given = given + self._added(given.shape, given.dtype)
-        return (given, dim, *rest), more
+    def _softmax(
+        self, scores: Tensor, dim: int | None = None, *rest: object, **more: object
+    ) -> tuple[Args, Kwargs]:
+        if dim in (-1, scores.ndim - 1) and self._are_keys(scores.shape):
+            scores = scores + self._added(scores.shape, scores.dtype)
+        return (scores, dim, *rest), more
 
-    def _multi_head(self, query: Tensor, key: Tensor, *rest: Any, **more: Any) -> tuple[Any, Any]:
+    def _multi_head(self, query: Tensor, key: Tensor, *rest: object, **more: object) -> tuple[Args, Kwargs]:
         """Of torch's own layer, (L, B, h) and without a way to see its softmax."""
         if self._are_keys((*query.shape[1::-1], len(key))):
             padding, bias = more.get("key_padding_mask"), self._bias.to(query.dtype)
-            if padding is not None and padding.dtype == torch.bool:
+            if isinstance(padding, Tensor) and padding.dtype == torch.bool:
                 padding = torch.zeros_like(bias).masked_fill(padding, -torch.inf)
-            more["key_padding_mask"] = bias if padding is None else bias + padding
+            more["key_padding_mask"] = bias + padding if isinstance(padding, Tensor) else bias
             self.seen += 1
         return (query, key, *rest), more
 
@@ -97,7 +104,7 @@ class Softmaxes(TorchFunctionMode):
         return bias.view(len(bias), *[1] * (len(shape) - 2), -1)
 
 
-_CHANGES: dict[Any, Callable[..., tuple[Any, Any]]] = {
+_CHANGES: dict[Called, Callable[..., tuple[Args, Kwargs]]] = {
     scaled_dot_product_attention: Softmaxes._attention,
     multi_head_attention_forward: Softmaxes._multi_head,
     nn.functional.softmax: Softmaxes._softmax,
@@ -138,15 +145,24 @@ def weighted_attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) 
     """(B, heads, L, d) mixed values for queries, keys and values; (B, L) `bias` is added to the scores."""
     count, heads, length, _ = query.shape
     parts = [part.reshape(count * heads, length, -1) for part in (query, key, value)]
-    mixed: Any = _Attention.apply(*parts, bias.repeat_interleave(heads, dim=0))
+    mixed: Tensor = _Attention.apply(*parts, bias.repeat_interleave(heads, dim=0))
     return mixed.view_as(value)
+
+
+class _Context(Protocol):
+    """What a function of autograd keeps from its forward to its backward pass."""
+
+    saved_tensors: tuple[Tensor, ...]
+    needs_input_grad: tuple[bool, ...]
+
+    def save_for_backward(self, *tensors: Tensor) -> None: ...
 
 
 class _Attention(torch.autograd.Function):
     """Of (N, L, d) queries, keys and values, and (N, L) numbers to add to the scores of the keys."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: _Context, query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
         mixed, shares = torch.empty_like(value), []
         for at in _blocks(query):
             added = bias[at, None].expand(-1, query.shape[1], -1)
@@ -157,7 +173,7 @@ class _Attention(torch.autograd.Function):
         return mixed
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: _Context, *slopes: Tensor) -> tuple[Tensor | None, ...]:
         (slope,) = slopes
         query, key, value, mixed, *shares = ctx.saved_tensors
         scale, further = query.shape[2] ** -0.5, ctx.needs_input_grad[0]

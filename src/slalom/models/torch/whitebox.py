@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import cast
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from slalom.errors import ModelError, SlalomError
 from slalom.models.ask import Ask
-from slalom.models.protocol import Model, TorchAccess
+from slalom.models.protocol import Model, Tokenizer, TorchAccess
 from slalom.models.target import Target
 from slalom.models.text.template import Frame, assemble
 from slalom.models.torch.forward import Forward, evaluating, logits_of, one_by_one
@@ -82,13 +82,15 @@ def inside(ask: Ask, target: Target, method: str) -> Iterator[Inside]:
         forward = Forward(model.module, model.with_types)
         layer, embeddings = _embedding_layer(model.module, forward, ids, types, method)
 
-        def score(given: torch.Tensor) -> torch.Tensor:
-            count = len(given)
+        def score(inputs: torch.Tensor) -> torch.Tensor:
+            count = len(inputs)
             rows, kinds = np.repeat(ids, count, axis=0), np.repeat(types, count, axis=0)
-            with _replaced(layer, rows, given):
+            with _replaced(layer, rows, inputs):
                 logits = model.tensor_logits(logits_of(_passed(method, forward, rows, kinds), count))
             ask.charge(count, count * n, 0.0)
-            result: Any = target.score(logits)  # pyright: ignore[reportArgumentType]
+            result = cast(
+                Tensor, target.score(cast(FloatArray, logits))
+            )  # it is arithmetic, also for tensors
             if result.requires_grad:  # entered when the backward pass begins
                 result.register_hook(lambda _: ask.charge(count, count * n, 0.0, backwards=count))
             return result
@@ -146,7 +148,7 @@ def _failed(method: str, error: Exception) -> ModelError:
     return ModelError(f"{method!r} failed inside the model: {type(error).__name__}: {error}")
 
 
-def _passed(method: str, forward: Forward, ids: IntArray, types: IntArray, **more: Any) -> Any:
+def _passed(method: str, forward: Forward, ids: IntArray, types: IntArray, **more: bool) -> object:
     """What the module returns; whatever it raises is a ModelError."""
     try:
         return forward.output(ids, types, **more)
@@ -164,11 +166,11 @@ def _embedding_layer(
     except NotImplementedError:
         named = None
     candidates = [part for part in module.modules() if part is named or isinstance(part, nn.Embedding)]
-    found: list[tuple[nn.Module, torch.Tensor]] = []
+    layers: list[tuple[nn.Module, torch.Tensor]] = []
 
-    def watch(part: nn.Module, given: tuple[Any, ...], output: Any) -> None:
-        if given and _are(given[0], ids) and isinstance(output, torch.Tensor):
-            found.append((part, output.detach().clone()))
+    def watch(part: nn.Module, inputs: tuple[object, ...], output: object) -> None:
+        if inputs and _are(inputs[0], ids) and isinstance(output, torch.Tensor):
+            layers.append((part, output.detach().clone()))
 
     handles = [part.register_forward_hook(watch) for part in candidates]
     try:
@@ -178,18 +180,18 @@ def _embedding_layer(
         for handle in handles:
             handle.remove()
     # An id equal to its own position would let the position table pass for the embeddings.
-    found.sort(key=lambda pair: pair[0] is not named)
-    if not found:
+    layers.sort(key=lambda pair: pair[0] is not named)
+    if not layers:
         raise ModelError(f"{method!r} finds no embedding layer in {type(module).__name__} that reads the ids")
-    return found[0]
+    return layers[0]
 
 
 @contextmanager
 def _replaced(layer: nn.Module, ids: IntArray, embeddings: torch.Tensor) -> Iterator[None]:
     """While it lasts, the layer answers to these ids with these embeddings."""
 
-    def replace(_: nn.Module, given: tuple[Any, ...], output: Any) -> Any:
-        return embeddings.to(output.dtype) if given and _are(given[0], ids) else output
+    def replace(_: nn.Module, inputs: tuple[object, ...], output: Tensor) -> Tensor:
+        return embeddings.to(output.dtype) if inputs and _are(inputs[0], ids) else output
 
     handle = layer.register_forward_hook(replace)
     try:
@@ -198,10 +200,10 @@ def _replaced(layer: nn.Module, ids: IntArray, embeddings: torch.Tensor) -> Iter
         handle.remove()
 
 
-def _are(given: Any, ids: IntArray) -> bool:
-    if not isinstance(given, torch.Tensor) or given.shape != ids.shape or given.is_floating_point():
+def _are(tensor: object, ids: IntArray) -> bool:
+    if not isinstance(tensor, torch.Tensor) or tensor.shape != ids.shape or tensor.is_floating_point():
         return False
-    return np.array_equal(given.cpu().numpy(), ids)
+    return np.array_equal(tensor.cpu().numpy(), ids)
 
 
 def _embed(layer: nn.Module, ids: IntArray) -> torch.Tensor:
@@ -210,12 +212,12 @@ def _embed(layer: nn.Module, ids: IntArray) -> torch.Tensor:
         return layer(torch.from_numpy(ids).to(place)).detach().clone()
 
 
-def blank_id(tokenizer: Any) -> int:
+def blank_id(tokenizer: Tokenizer) -> int:
     """The id of the token that says nothing: mask, pad, unknown or end, the first that there is."""
     names = ("mask_token_id", "pad_token_id", "unk_token_id", "eos_token_id")
-    for found in (getattr(tokenizer, name, None) for name in names):
-        if found is not None:
-            return int(found)
+    for number in (getattr(tokenizer, name, None) for name in names):
+        if number is not None:
+            return int(number)
     raise ModelError(
         "a token that says nothing is needed as the baseline, but the tokenizer has no mask, pad, unknown "
         "or end token; for gradients use baseline='zero'"
@@ -230,8 +232,8 @@ def _eager_twin(module: nn.Module) -> nn.Module:
     tensors = (*module.parameters(), *module.buffers())
     twin = copy.deepcopy(module, {id(tensor): tensor for tensor in tensors})
     for part in twin.modules():
-        config: Any = getattr(part, "config", None)
-        if hasattr(config, "_attn_implementation"):
+        config = getattr(part, "config", None)
+        if config is not None and hasattr(config, "_attn_implementation"):
             config._attn_implementation = "eager"
     return twin
 

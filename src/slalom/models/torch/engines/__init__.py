@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Any, cast
 
 from slalom.checks import shown
 from slalom.errors import InputError
@@ -26,6 +27,8 @@ EAGER = "eager"
 """The module itself."""
 REGISTRY = Registry("engine", __name__, "ENGINES", "slalom.engines")
 
+Report = dict[str, Any]
+"""The name of what answered, its deviation, the spread and the tolerance; what the engine says of itself."""
 Batch = tuple[IntArray, IntArray]
 """(B, L) ids and token types."""
 Raw = Callable[[IntArray, IntArray], FloatArray]
@@ -90,6 +93,6 @@ def check_engine(name: str | None, tolerance: float | None) -> None:
 
 def _declared(entry: str) -> list[str]:
     engines = REGISTRY.header(entry).said["ENGINES"]
-    if not isinstance(engines, dict):
+    if not isinstance(engines, Mapping):
         raise ImportError(f"ENGINES of {entry!r} must be written out: {{'name': {{'tolerance': 0.001}}}}")
-    return list(map(str, engines))
+    return [str(name) for name in cast(Mapping[object, object], engines)]

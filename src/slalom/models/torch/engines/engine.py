@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +21,12 @@ from slalom.models.protocol import Tokenizer
 from slalom.models.text.template import UNLIMITED, Sequences, assemble, encode, joined, tokenizer_limit
 from slalom.models.torch.batches import Call, OutOfMemory, groups
 from slalom.models.torch.decoders import SharedPrefix
-from slalom.models.torch.engines import Batch, Made, Raw, Recipe, lean, recipe, recipe_in
+from slalom.models.torch.engines import Batch, Made, Raw, Recipe, Report, lean, recipe, recipe_in
 from slalom.models.torch.forward import Forward, is_out_of_memory, one_by_one, position_limit
 from slalom.perturb import from_rows
 from slalom.tokens import FloatArray, IntArray, Tokens
+
+_log = logging.getLogger(__name__)
 
 TEXTS = (
     "The food was wonderful and the staff were friendly, but we waited an hour for a table and the bill "
@@ -40,7 +41,7 @@ _ROWS = 4
 _FEW = (3, 8)
 
 
-def samples(module: nn.Module, tokenizer: Any, few: bool = False) -> list[tuple[IntArray, IntArray]]:
+def samples(module: nn.Module, tokenizer: Tokenizer, few: bool = False) -> list[tuple[IntArray, IntArray]]:
     """Batches of ids and token types: four texts, parts of them, and the same with random tokens.
 
     A few: one pair of texts, whose token types differ, with two parts of it.
@@ -54,8 +55,8 @@ def samples(module: nn.Module, tokenizer: Any, few: bool = False) -> list[tuple[
         parts = [_queries(encode(tokenizer, text), limit, rng, _SIZES, _ROWS) for text in TEXTS]
     sequences = joined(parts)
     strange = Sequences(_shuffled(sequences.ids, module, tokenizer, rng), sequences.types, sequences.offsets)
-    found = [(group.ids, group.types) for group in groups(joined([sequences, strange]))]
-    return [(ids, types) for ids, types in found if ids.shape[1] > 1]
+    batches = [(group.ids, group.types) for group in groups(joined([sequences, strange]))]
+    return [(ids, types) for ids, types in batches if ids.shape[1] > 1]
 
 
 def _queries(
@@ -69,7 +70,7 @@ def _queries(
     return assemble(tokens, from_rows([*kept, np.arange(n)], len(tokens)))
 
 
-def _shuffled(ids: IntArray, module: nn.Module, tokenizer: Any, rng: np.random.Generator) -> IntArray:
+def _shuffled(ids: IntArray, module: nn.Module, tokenizer: Tokenizer, rng: np.random.Generator) -> IntArray:
     """The same sequences with other tokens of the vocabulary in place of all but the special ones."""
     usual = usual_ids(module, tokenizer)
     if len(usual) == 0:
@@ -78,7 +79,7 @@ def _shuffled(ids: IntArray, module: nn.Module, tokenizer: Any, rng: np.random.G
     return np.where(np.isin(ids, special), ids, rng.choice(usual, len(ids)))
 
 
-def usual_ids(module: nn.Module, tokenizer: Any) -> IntArray:
+def usual_ids(module: nn.Module, tokenizer: Tokenizer) -> IntArray:
     """The ids that both tokenizer and model know, without the special ones."""
     embeddings = getattr(module, "get_input_embeddings", lambda: None)()
     size = min(len(tokenizer), getattr(embeddings, "num_embeddings", len(tokenizer)))
@@ -110,14 +111,14 @@ class Engine:
         self._raw: Raw | None = None
         self._weights: object = None
         self._failure: str | None = None
-        self._report: dict[str, Any] = {"name": name}
+        self._report: Report = {"name": name}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[Engine], tuple[str, Tokenizer, float, bool]]:
         """Another process makes the engine anew."""
         return type(self), (self._name, self._tokenizer, self._tolerance, self._few)
 
     @property
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Report:
         """The engine's name and, from the first batch on, its largest deviation from the original."""
         return dict(self._report)
 
@@ -142,6 +143,7 @@ class Engine:
             return np.asarray((fresh or raw)(ids, types), dtype=float)
         except Exception as error:
             if is_out_of_memory(error):
+                _log.info("the engine %r ran out of memory; the module answers this batch", self._name)
                 return forward(ids, types)  # which asks for smaller batches where it fails likewise
             raise ModelError(
                 f"the engine {self._name!r} failed on {len(ids)} sequences of {ids.shape[1]} tokens: "
@@ -241,9 +243,6 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0].strip()[:300]}" if lines else type(error).__name__
 
 
-_log = logging.getLogger(__name__)
-
-
 class Default:
     """`lean` where it applies and passes its check; elsewhere the module itself, with shared beginnings.
 
@@ -251,14 +250,14 @@ class Default:
     for every set of queries: what is done to the module between them, from training to hooks, counts.
     """
 
-    def __init__(self, tokenizer: Any):
+    def __init__(self, tokenizer: Tokenizer):
         self._lean = Engine("lean", tokenizer, few=True, known=recipe_in(lean, "lean"))
         self._prefix = SharedPrefix()
         self._answered: str | None = None
         self._reason: str | None = None
 
     @property
-    def report(self) -> dict[str, Any] | None:
+    def report(self) -> Report | None:
         """What answered last, and how far it deviates from the module; None before the first answer."""
         if self._answered == "lean":
             return self._lean.report

@@ -27,7 +27,6 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -89,7 +88,7 @@ def _key(module: nn.Module) -> str | None:
         _log.info("the converted model is not kept: the module has code of its own")
         return None
     digest = hashlib.sha256()
-    config: Any = getattr(module, "config", None)
+    config = getattr(module, "config", None)
     parts = [
         f"{name} {type(part).__module__}.{type(part).__qualname__}" for name, part in module.named_modules()
     ]
@@ -97,8 +96,8 @@ def _key(module: nn.Module) -> str | None:
         digest.update(fact.encode() + b"\0")
     for name, tensor in (*module.named_parameters(), *module.named_buffers()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        content: Any = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
-        digest.update(content)
+        content = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+        digest.update(content.data)
     return digest.hexdigest()[:40]
 
 
@@ -215,7 +214,7 @@ class Graph(nn.Module):
         self.training = False
         # Without a mask Hugging Face models skip the masking, which would find nothing to hide here.
         own = is_pretrained(forward.module) and forward.names("attention_mask")
-        self._more: dict[str, Any] = {"attention_mask": None} if own else {}
+        self._more: dict[str, object] = {"attention_mask": None} if own else {}
 
     def forward(self, ids: torch.Tensor, types: torch.Tensor) -> torch.Tensor:
         logits = find_logits(self._forward.apply(ids, types, **self._more))
@@ -247,7 +246,7 @@ def _export(graph: Graph, path: Path) -> None:
     ids, types = torch.ones(3, 7, dtype=torch.long), torch.zeros(3, 7, dtype=torch.long)
     with torch.no_grad():
         try:
-            program: Any = torch.onnx.export(
+            program = torch.onnx.export(
                 graph,
                 (ids, types),
                 dynamo=True,
@@ -262,7 +261,8 @@ def _export(graph: Graph, path: Path) -> None:
                 f"{type(graph.module).__name__} cannot be exported to ONNX: {reason.strip()[:300]}; "
                 "use engine='eager' or 'compile'"
             ) from error
-    program.save(path)
+    if program is not None:
+        program.save(path)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -202,7 +202,7 @@ def read(module: nn.Module) -> Encoder:
     reader = _READERS.get(name)
     if reader is None or not type(module).__module__.startswith("transformers.models."):
         raise _refused(name)
-    config: Any = module.config
+    config = getattr(module, "config", None)
     if getattr(config, "is_decoder", False):
         raise _refused(f"{name} as a decoder (is_decoder in its config)")
     positions = getattr(config, "position_embedding_type", None) or "absolute"
@@ -214,9 +214,9 @@ def read(module: nn.Module) -> Encoder:
     return reader(module)
 
 
-def _refused(given: str) -> ModelError:
+def _refused(what: str) -> ModelError:
     return ModelError(
-        f"the engine 'lean' takes {', '.join(_READERS)} as transformers makes them, and this is {given}; "
+        f"the engine 'lean' takes {', '.join(_READERS)} as transformers makes them, and this is {what}; "
         "use engine='eager', 'compile' or 'onnx'"
     )
 
@@ -254,39 +254,42 @@ def _layer(
     return Layer(heads, query, key, value, out, middle, up, act, down, end)
 
 
-def _bert_layer(layer: Any) -> Layer:
-    own, after, before = layer.attention.self, layer.attention.output, layer.intermediate
+def _bert_layer(layer: nn.Module) -> Layer:
+    part = layer.get_submodule
     return _layer(
-        own.num_attention_heads,
-        (own.query, own.key, own.value),
-        (after.dense, before.dense, layer.output.dense),
-        (after.LayerNorm, layer.output.LayerNorm),
-        before.intermediate_act_fn,
+        cast(int, part("attention.self").num_attention_heads),
+        (part("attention.self.query"), part("attention.self.key"), part("attention.self.value")),
+        (part("attention.output.dense"), part("intermediate.dense"), part("output.dense")),
+        (part("attention.output.LayerNorm"), part("output.LayerNorm")),
+        cast(Act, part("intermediate").intermediate_act_fn),
     )
 
 
-def _distilbert_layer(layer: Any) -> Layer:
-    own, feed = layer.attention, layer.ffn
+def _distilbert_layer(layer: nn.Module) -> Layer:
+    part = layer.get_submodule
     return _layer(
-        own.n_heads,
-        (own.q_lin, own.k_lin, own.v_lin),
-        (own.out_lin, feed.lin1, feed.lin2),
-        (layer.sa_layer_norm, layer.output_layer_norm),
-        feed.activation,
+        cast(int, part("attention").n_heads),
+        (part("attention.q_lin"), part("attention.k_lin"), part("attention.v_lin")),
+        (part("attention.out_lin"), part("ffn.lin1"), part("ffn.lin2")),
+        (part("sa_layer_norm"), part("output_layer_norm")),
+        cast(Act, part("ffn").activation),
     )
 
 
 def _encoder(
-    base: Any, layers: list[Layer], head: tuple[nn.Module, Act, nn.Module], padding: int | None = None
+    base: nn.Module,
+    layers: list[Layer],
+    head: tuple[nn.Module, Act, nn.Module],
+    padding: int | None = None,
 ) -> Encoder:
-    own = base.embeddings
+    own = base.get_submodule("embeddings")
     kind, project = getattr(own, "token_type_embeddings", None), getattr(base, "embeddings_project", None)
     dense, act, classifier = head
     return Encoder(
-        word=_exactly(nn.Embedding, own.word_embeddings),
-        place=_exactly(nn.Embedding, own.position_embeddings),
+        word=_exactly(nn.Embedding, own.get_submodule("word_embeddings")),
+        place=_exactly(nn.Embedding, own.get_submodule("position_embeddings")),
         kind=None if kind is None else _exactly(nn.Embedding, kind),
-        norm=_exactly(nn.LayerNorm, own.LayerNorm),
+        norm=_exactly(nn.LayerNorm, own.get_submodule("LayerNorm")),
         project=None if project is None else _exactly(nn.Linear, project),
         layers=tuple(layers),
         dense=_exactly(nn.Linear, dense),
@@ -296,31 +299,38 @@ def _encoder(
     )
 
 
-def _bert(module: Any) -> Encoder:
-    base = module.bert
-    head = (base.pooler.dense, base.pooler.activation, module.classifier)
-    return _encoder(base, [_bert_layer(layer) for layer in base.encoder.layer], head)
+def _layers(module: nn.Module, at: str, read: Callable[[nn.Module], Layer] = _bert_layer) -> list[Layer]:
+    return [read(layer) for layer in module.get_submodule(at).children()]
 
 
-def _roberta(module: Any) -> Encoder:
-    base, own = module.roberta, module.classifier
-    layers = [_bert_layer(layer) for layer in base.encoder.layer]
-    return _encoder(base, layers, (own.dense, torch.tanh, own.out_proj), base.embeddings.padding_idx)
+def _bert(module: nn.Module) -> Encoder:
+    pooler = module.get_submodule("bert.pooler")
+    head = (pooler.get_submodule("dense"), cast(Act, pooler.activation), module.get_submodule("classifier"))
+    return _encoder(module.get_submodule("bert"), _layers(module, "bert.encoder.layer"), head)
 
 
-def _electra(module: Any) -> Encoder:
-    base, own = module.electra, module.classifier
-    layers = [_bert_layer(layer) for layer in base.encoder.layer]
-    return _encoder(base, layers, (own.dense, own.activation, own.out_proj))
+def _roberta(module: nn.Module) -> Encoder:
+    part = module.get_submodule
+    head = (part("classifier.dense"), torch.tanh, part("classifier.out_proj"))
+    padding = cast(int, part("roberta.embeddings").padding_idx)
+    return _encoder(part("roberta"), _layers(module, "roberta.encoder.layer"), head, padding)
 
 
-def _distilbert(module: Any) -> Encoder:
-    base = module.distilbert
-    head = (module.pre_classifier, torch.relu, module.classifier)
-    return _encoder(base, [_distilbert_layer(layer) for layer in base.transformer.layer], head)
+def _electra(module: nn.Module) -> Encoder:
+    part = module.get_submodule
+    act = cast(Act, part("classifier").activation)
+    head = (part("classifier.dense"), act, part("classifier.out_proj"))
+    return _encoder(part("electra"), _layers(module, "electra.encoder.layer"), head)
 
 
-_READERS: dict[str, Callable[[Any], Encoder]] = {
+def _distilbert(module: nn.Module) -> Encoder:
+    part = module.get_submodule
+    layers = _layers(module, "distilbert.transformer.layer", _distilbert_layer)
+    head = (part("pre_classifier"), torch.relu, part("classifier"))
+    return _encoder(part("distilbert"), layers, head)
+
+
+_READERS: dict[str, Callable[[nn.Module], Encoder]] = {
     "BertForSequenceClassification": _bert,
     "DistilBertForSequenceClassification": _distilbert,
     "ElectraForSequenceClassification": _electra,
