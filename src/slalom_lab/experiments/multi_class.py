@@ -30,6 +30,9 @@ NEEDS = {"data": ("agnews", "emotion"), "packages": ("accelerate", "pyarrow", "s
 
 DATA = ("agnews", "emotion")
 
+LEARNED = 0.6
+"""An accuracy below which a classifier is no example of a trained one."""
+
 
 @dataclass(frozen=True)
 class Size:
@@ -93,3 +96,18 @@ def judge(rows: Sequence[Row]) -> Judgement:
             f"{data} (accuracy {right:.2f}): " + ", ".join(f"{n} {r:.2f}" for n, r in shares.items())
         )
     return verdict, f"R² of all classes on copies of all sizes, {'; '.join(parts)}; {told}"
+
+
+def analyse(rows: Sequence[Row]) -> str:
+    """Which of the classifiers learned so little that it says little about the claim."""
+    weak = [
+        f"{data} ({right:.2f})"
+        for data in distinct(rows, "data")
+        if (right := select(rows, real.ACCURACY, data=data)[0]) < LEARNED
+    ]
+    if not weak:
+        return ""
+    return (
+        f"accuracy is below {LEARNED} on {', '.join(weak)}: a network that has learned so little says little "
+        "about trained ones; at full size they are trained on more texts"
+    )
