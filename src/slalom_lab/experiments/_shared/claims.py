@@ -168,7 +168,10 @@ CLAIMS: tuple[Claim, ...] = (
          "attention_heads", None, None),
         ("Histogram task", "two minima, one with uninformative attention", "attention_histogram",
          _THEORY + "test_histogram.py::test_settled_solutions_lie_lower",
-         "whether they are minima is a matter of gradient and Hessian (slalom.theory.histogram)"),
+         "that they are minima is not borne out: at full size (4 tokens, length 10, 256 units; ridge 1e-4, "
+         "1,000 sequences, one seed) the semantic one, after 1,500 steps of L-BFGS, all weights free, has "
+         "a gradient of norm 0.0024, a smallest Hessian eigenvalue of −0.0016 or less (largest 18) and "
+         "17 negative ones of 100 in the released block (`slalom.theory.histogram.edges`)"),
         ("Is attention explanation?", "at equal output attention can be another (Jain and Wallace)", None,
          _THEORY + "test_attention_bounds.py::test_three_tokens_against_a_fine_grid",
          "how far is computed exactly; an upper bound on effects remains"),
