@@ -14,6 +14,7 @@ test: lint types layers unit
 lint: $(VENV)/ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/python scripts/lint_js.py
 
 types: $(VENV)/ready
 	$(BIN)/pyright --pythonpath $(BIN)/python

@@ -6,9 +6,10 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, Dialog, Page, expect, sync_playwright
 
 HANGS = 120_000
@@ -44,6 +45,34 @@ def chromium() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+WIDTHS = {"wide": {"width": 1400, "height": 900}, "narrow": {"width": 390, "height": 800}}
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+
+
+def in_every_look(page: Page) -> Iterator[str]:
+    """The page wide and narrow, light and dark, one after the other."""
+    for width, size in WIDTHS.items():
+        page.set_viewport_size(size)  # type: ignore[arg-type]
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            yield f"{width}, {scheme}"
+
+
+def findings(page: Page) -> list[str]:
+    """What axe says against the page as it looks now; the page must be opened with bypass_csp."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+    # A colour that is just changing is neither the one nor the other.
+    page.evaluate("Promise.all(document.getAnimations().map((one) => one.finished.catch(() => {})))")
+    found = page.evaluate("axe.run({resultTypes: ['violations']}).then((result) => result.violations)")
+    return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]
+
+
+def sideways(page: Page) -> int:
+    """Pixels by which the page is wider than its window."""
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
 @dataclass

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
+from typer.testing import CliRunner
 
 import slalom
-from browser import Seen, chromium, watched
+from browser import Seen, chromium, findings, in_every_look, sideways, watched
 from handmade import slalom_explanation
-from slalom.compare import compare
+from slalom.cli import app
+from slalom.compare import Compared, Predicted, compare
 from slalom.explanation import Explanation
+from slalom.explanations import Explanations
 from slalom.theory.planted import plant
-from slalom.view import compare_html
+from slalom.view import compare_html, tables_html
 from slalom.view.html import render
+from slalom.view.tables import Context, Document, Report, Section, Table, order
 from zoo import tiny
 
 REVIEW = (
@@ -77,26 +82,76 @@ def opened(browser: Browser, tmp_path: Path, source: str, **context: Any) -> Ite
         assert seen == Seen()
 
 
-def findings(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [
-        f"{one['id']}: {one['nodes'][0]['html']}" for one in found if one["impact"] in ("serious", "critical")
-    ]
+def side_by_side(explanation: Explanation) -> str:
+    """The page of several methods; what they say is made up."""
+    sizes = {name: np.abs(scores) for name, scores in explanation.scores.items()}
+    unsigned = replace(explanation, method="attention", scores=sizes, unsigned=tuple(sizes), classes={})
+    by_value = replace(explanation, method="linear", ranking="value", classes={})
+    found = Compared({"slalom": explanation, "linear": by_value, "attention": unsigned, "gradient": "no"})
+    found.predicted = Predicted(32, {"slalom": 0.9, "linear": 0.5, "attention": 0.1}, ("slalom",))
+    return compare_html.render(found)
 
 
-def sideways(page: Page) -> int:
-    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+def of_a_corpus(explanation: Explanation) -> str:
+    """The page of a corpus that has this text again and again."""
+    found = explanation.shown
+    text, strings = found.text, [*dict.fromkeys(found.tokens.strings)]
+    first = {string: found.tokens.strings.index(string) for string in strings}
+    scores = {name: np.array([found.scores[name][first[s]] for s in strings]) for name in found.scores}
+    ranked = order(scores[found.ranking], np.full(len(strings), 1e-3), np.full(len(strings), 9))
+    table = Table(
+        label=found.target,
+        about="9 documents",
+        size=9,
+        ranking=found.ranking,
+        tokens=tuple(strings[i] for i in ranked),
+        documents=np.full(len(strings), 9),
+        occurrences=np.full(len(strings), 12),
+        scores={name: values[ranked] for name, values in scores.items()},
+        stderr={name: np.full(len(strings), 1e-3) for name in scores},
+        opposite=np.full(len(strings), 0.2),
+    )
+    words = tuple(zip(found.tokens.strings, found.score().tolist(), strict=True))
+    contexts = {("", s): (Context(text[:40], s, text[-40:], "document 3", 3),) for s in strings}
+    doubts = Section("Where not to trust it", ("document", "why"), ((text[:80], "R² of 0.20"),), "A note.")
+    report = Report(
+        "a corpus",
+        (("model", "bundled"), ("documents", "9")),
+        (table,),
+        (doubts,),
+        ("Somebody should look at this.",),
+        contexts,
+        {3: Document("document 3", found.target, words)},
+    )
+    return tables_html.render(report)
+
+
+PAGES = {
+    "report": render,
+    "methods": side_by_side,
+    "list": lambda explanation: Explanations([explanation, explanation]).to_html(),
+    "corpus": of_a_corpus,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("viewport", "scheme"), [(WIDE, "light"), (NARROW, "dark")], ids=["wide", "narrow"])
-def test_reports_of_all_sorts_of_texts(
-    browser: Browser, tmp_path: Path, kind: str, viewport: Any, scheme: Any
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_in_every_look_of_all_sorts_of_texts(
+    browser: Browser, tmp_path: Path, kind: str, name: str
 ):
+    with opened(browser, tmp_path, PAGES[name](made(kind)), bypass_csp=True) as page:
+        for folded in page.locator("details").all()[:3]:
+            folded.evaluate("details => { details.open = true; }")
+        for look in in_every_look(page):
+            assert sideways(page) <= 0, look
+            assert findings(page) == [], look
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_reports_of_all_sorts_of_texts(browser: Browser, tmp_path: Path, kind: str, viewport: Any):
     found = made(kind)
-    look: Any = {"viewport": viewport, "color_scheme": scheme, "bypass_csp": True}
-    with opened(browser, tmp_path, render(found), **look) as page:
-        assert sideways(page) <= 0
+    with opened(browser, tmp_path, render(found), viewport=viewport) as page:
         assert page.locator(".text").inner_text().split() == found.text.split()
         assert page.locator(".text").evaluate("box => getComputedStyle(box).overflowY") in (
             "visible",
@@ -108,7 +163,20 @@ def test_reports_of_all_sorts_of_texts(
             assert page.locator(".sheet").is_visible()
         else:
             assert _spare(page) < 60, "an empty block beside the plane"
-        assert findings(page) == []
+
+
+def test_marks_are_shown_quietly(browser: Browser, tmp_path: Path):
+    found = made("emoji").shown
+    mark = found.tokens.strings.index("!!!" if "!!!" in found.tokens.strings else "!")
+    with opened(browser, tmp_path, render(found), viewport=WIDE) as page:
+        quiet = page.locator("td .quiet").all_inner_texts()
+        assert quiet
+        assert set(quiet) == {s for s in found.tokens.strings if set(s) <= set("!.,")}
+        assert found.tokens.strings[mark] in quiet
+        names = page.locator(".plane .name").all_inner_texts()
+        assert "awful" in names
+        assert not set(names) & set(quiet)
+        assert page.locator(".plane .dot.mark").count() == len(set(quiet))
 
 
 def _spare(page: Page) -> float:
@@ -118,15 +186,6 @@ def _spare(page: Page) -> float:
         const tall = document.querySelector(".grid").classList.contains("tall");
         return tall ? Math.max(bottom(".side") - bottom(".words"), 0)
             : Math.abs(bottom(".side") - bottom(".whatif")); }""")
-
-
-@pytest.mark.parametrize(("viewport", "scheme"), [(WIDE, "dark"), (NARROW, "light")], ids=["wide", "narrow"])
-def test_the_other_lights(browser: Browser, tmp_path: Path, viewport: Any, scheme: Any):
-    look: Any = {"viewport": viewport, "color_scheme": scheme, "bypass_csp": True}
-    for kind in ("70 tokens", "four classes"):
-        with opened(browser, tmp_path, render(made(kind)), **look) as page:
-            assert sideways(page) <= 0
-            assert findings(page) == []
 
 
 def test_a_long_text_is_folded_and_its_strongest_words_are_reached(browser: Browser, tmp_path: Path):
@@ -196,13 +255,8 @@ def methods() -> str:
 
 
 @pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_methods_side_by_side_fit_the_page(
-    browser: Browser, tmp_path: Path, methods: str, viewport: Any, scheme: Any
-):
-    look: Any = {"viewport": viewport, "color_scheme": scheme, "bypass_csp": True}
-    with opened(browser, tmp_path, methods, **look) as page:
-        assert sideways(page) <= 0
+def test_methods_side_by_side_fit_the_page(browser: Browser, tmp_path: Path, methods: str, viewport: Any):
+    with opened(browser, tmp_path, methods, viewport=viewport, bypass_csp=True) as page:
         for table in page.locator("table").all():
             inside = table.evaluate("t => t.parentElement.scrollWidth - t.parentElement.clientWidth")
             assert inside <= 0, "a table that must be scrolled"
@@ -210,3 +264,17 @@ def test_methods_side_by_side_fit_the_page(
         numbers = page.locator(".square td span").first.evaluate("span => getComputedStyle(span).fontSize")
         assert (float(numbers.removesuffix("px")) >= 12) == (viewport is WIDE)
         assert findings(page) == []
+
+
+def test_an_evaluation_in_every_look(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"text": "the food was great but the service was awful", "label": "negative"}] * 2
+    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    given = ["evaluate", "--data", "rows.jsonl", "--methods", "occlusion,random", "--out", "results"]
+    result = CliRunner().invoke(app, [*given, "--protocols", "deletion:step=1"])
+    assert result.exit_code == 0, result.stderr
+    source = next(Path("results").glob("*.html")).read_text(encoding="utf-8")
+    with opened(browser, tmp_path, source, bypass_csp=True) as page:
+        for look in in_every_look(page):
+            assert sideways(page) <= 0, look
+            assert findings(page) == [], look

@@ -53,6 +53,15 @@ def serve(
         Path | None,
         option(SERVER, "--reports", metavar="DIR", help="Keep reports here, not in memory."),
     ] = None,
+    explained: Annotated[
+        list[str] | None,
+        option(
+            SERVER,
+            "--explained",
+            metavar="NAME=DIR",
+            help="A folder of `slalom explain-corpus` to show; can be given several times.",
+        ),
+    ] = None,
     max_characters: Annotated[
         int, option(ALLOWED, "--max-characters", min=1, help="Characters of a text.")
     ] = 20_000,
@@ -84,8 +93,11 @@ def serve(
         slalom serve
 
         slalom serve -m reviews=./my-model -m toxic=org/name --port 9000 --reports ./reports
+
+        slalom serve --explained reviews=./explained
     """
-    models: dict[str, object] = dict(_models(model or []))
+    models: dict[str, object] = dict(_named(model, "--model", "DIR_OR_HUB_ID"))
+    corpora = _named(explained, "--explained", "DIR")
     asking = language.asking()
     if asking and language.endpoint is None:
         raise typer.BadParameter("a prompt is served with an endpoint: --endpoint URL --llm NAME")
@@ -119,17 +131,19 @@ def serve(
                 hosts=(host, *(allowed_host or [])),
                 limits=limits,
                 reports=reports,
+                corpora=corpora,
             )
             run(app, listener, host, say)
 
 
-def _models(given: list[str]) -> dict[str, str]:
+def _named(given: list[str] | None, option_name: str, what: str) -> dict[str, str]:
+    """The pairs NAME=… of an option."""
     named: dict[str, str] = {}
-    for one in given:
+    for one in given or []:
         name, equals, source = one.partition("=")
         if not equals or not name or not source:
-            raise typer.BadParameter(f"it is NAME=DIR_OR_HUB_ID, not {one!r}", param_hint="--model")
+            raise typer.BadParameter(f"it is NAME={what}, not {one!r}", param_hint=option_name)
         if name in named:
-            raise typer.BadParameter(f"the name {name!r} is given twice", param_hint="--model")
+            raise typer.BadParameter(f"the name {name!r} is given twice", param_hint=option_name)
         named[name] = source
     return named

@@ -21,13 +21,14 @@ from slalom.files import plain
 from slalom.scores import Windows
 from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import FloatArray, IntArray
+from slalom.units import is_punctuation
 from slalom.view import answer, sentences
 from slalom.view.text import Run, label, spellings, strength, visible
 
 LEVELS = 10
 """Shades of each colour."""
 
-_SCRIPTS = ("page_numbers.js", "page_plane.js", "page_table.js", "page_whatif.js", "page_text.js", "page.js")
+SCRIPTS = ("page_numbers.js", "page_plane.js", "page_table.js", "page_whatif.js", "page_text.js", "page.js")
 
 
 def _read(name: str) -> str:
@@ -63,7 +64,7 @@ TABLES = _tight(_read("tables.css"))
 SORTING = _tight_script(_read("tables.js"))
 """Sorts their tables by a click."""
 
-SCRIPT = f"(()=>{{'use strict';\n{_tight_script(''.join(map(_read, _SCRIPTS)))}\n}})();"
+SCRIPT = f"(()=>{{'use strict';\n{_tight_script(''.join(map(_read, SCRIPTS)))}\n}})();"
 """What brings explanations to life; page.js tells how to embed it."""
 
 
@@ -148,6 +149,7 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
         "types": types.tolist(),
         "names": names,
         "own": {unit: own for unit, own in enumerate(own) if own != names[types[unit]]},
+        "quiet": [kind for kind, name in enumerate(names) if is_punctuation(name)],
         "frequencies": np.bincount(tokens.inverse, minlength=tokens.n_types)[kinds].tolist(),
         "runs": None if plain_runs else [list(range(a, b)) for a, b in pairwise(starts.tolist())],
         "listed": None if each else np.unique(types, return_index=True)[1].tolist(),

@@ -74,14 +74,17 @@ class ServerSettings:
     """Names besides localhost in the Host header; "*" allows any."""
     limits: Limits = field(default_factory=Limits)
     reports: Path | None = None
+    corpora: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By name: what `slalom explain-corpus` wrote."""
 
     def __post_init__(self) -> None:
         if not self.models:
             raise InputError("a server needs at least one model; give -m NAME=DIR_OR_HUB_ID")
-        for name in self.models:
+        named = [("model", name) for name in self.models] + [("corpus", name) for name in self.corpora]
+        for kind, name in named:
             if not _NAME.fullmatch(name):
                 raise InputError(
-                    f"{name!r} cannot be the name of a model; use up to 64 letters, digits, '.', '_' or '-'"
+                    f"{name!r} cannot be the name of a {kind}; use up to 64 letters, digits, '.', '_' or '-'"
                 )
         if self.token is not None and not _TOKEN.fullmatch(self.token):
             raise InputError("a token is 8 to 256 visible ASCII characters without spaces")
@@ -99,12 +102,14 @@ def create_app(
     hosts: tuple[str, ...] = (),
     limits: Limits | None = None,
     reports: str | Path | None = None,
+    corpora: Mapping[str, str | Path] | None = None,
 ) -> FastAPI:
     """The ASGI application. `models` are what `slalom.Explainer` takes, by the names they are served under.
 
-    The models are opened here, and kept. `token` guards /api and /reports; `hosts` are the names
-    besides localhost under which the server is reached; `reports` is a directory for saved reports, which
-    otherwise live in memory.
+    The models are opened here, and kept. `token` guards /api, /reports and /corpora; `hosts` are the
+    names besides localhost under which the server is reached; `reports` is a directory for saved reports,
+    which otherwise live in memory; `corpora` are folders that `slalom explain-corpus` wrote, by the names
+    that the page lists them under.
     """
     try:
         import fastapi  # noqa: F401
@@ -114,4 +119,5 @@ def create_app(
 
     served = {"bundled": None} if models is None else dict(models)
     folder = None if reports is None else Path(reports)
-    return build(ServerSettings(served, token, tuple(hosts), limits or Limits(), folder))
+    explained = {name: str(place) for name, place in (corpora or {}).items()}
+    return build(ServerSettings(served, token, tuple(hosts), limits or Limits(), folder, explained))

@@ -24,7 +24,7 @@ from slalom.view.page import COMPARISON, FRAGMENT, SCRIPT
 from slalom.web import Limits, ServerSettings, routes
 from slalom.web.executor import Closing, Stopped, WorkQueue
 from slalom.web.middleware import AccessMiddleware, answer_to, invalid, problem
-from slalom.web.reports import open_reports
+from slalom.web.reports import CorpusPages, open_reports
 from slalom.web.routes import ExampleReport, ServerState
 from slalom.web.schemas import schema
 from slalom.web.tasks import EXAMPLE, ModelRegistry
@@ -49,6 +49,7 @@ def build(settings: ServerSettings) -> FastAPI:
         # What-if and reports are quick, and do not wait behind explanations.
         quick=WorkQueue("quick", limits.concurrent, 4 * (limits.concurrent + limits.waiting), closing),
         example=ExampleReport(),
+        corpora=CorpusPages(settings.corpora),
     )
 
     @asynccontextmanager
@@ -68,6 +69,7 @@ def build(settings: ServerSettings) -> FastAPI:
     app.state.slalom = state
     app.include_router(routes.api)
     app.include_router(routes.reports)
+    app.include_router(routes.corpora)
     app.include_router(router)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)

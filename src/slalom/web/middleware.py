@@ -26,6 +26,9 @@ from slalom.web.tasks import TooLong
 BODY_SECONDS = 30.0
 """A request has to arrive within this time."""
 CLOSING = "the server is being shut down"
+LINKED = ("/reports/", "/corpora/")
+"""Pages that a link opens; each has a key of its own where the server has a token."""
+GUARDED = ("/api/", *LINKED)
 
 NOTHING = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 HEADERS = {
@@ -64,9 +67,9 @@ def unexpected(error: BaseException) -> str:
     return f"something unexpected went wrong; the server's log has it under {reference}"
 
 
-def report_key(token: str | None, name: str) -> str | None:
-    """What opens one report in place of the token: a link in a browser carries no headers."""
-    return None if token is None else hmac.new(token.encode(), name.encode(), hashlib.sha256).hexdigest()
+def report_key(token: str | None, path: str) -> str | None:
+    """What opens one page in place of the token: a link in a browser carries no headers."""
+    return None if token is None else hmac.new(token.encode(), path.encode(), hashlib.sha256).hexdigest()
 
 
 _STOPPED = {
@@ -159,7 +162,7 @@ class AccessMiddleware:
             raise _Refused(503, CLOSING)
         headers = Headers(scope=scope)
         self._check_host(headers.get("host", ""))
-        if scope["path"].startswith(("/api/", "/reports/")):
+        if scope["path"].startswith(GUARDED):
             self._check_token(headers, scope)
         if scope["method"] not in ("POST", "PUT", "PATCH"):
             return receive
@@ -185,9 +188,9 @@ class AccessMiddleware:
         if scheme.lower() == "bearer" and _same(given.strip(), token):
             return
         path = scope["path"]
-        if path.startswith("/reports/") and path.count("/") == 2:
+        if path.startswith(LINKED) and path.count("/") == 2:
             key = parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])[0]
-            if _same(key, report_key(token, path.removeprefix("/reports/")) or ""):
+            if _same(key, report_key(token, path) or ""):
                 return
         raise _Refused(
             401,
@@ -244,7 +247,7 @@ def _dress(headers: MutableHeaders, path: str) -> None:
         headers[name] = value
     headers.setdefault("content-security-policy", NOTHING)
     # Explanations hold what people wrote: no cache may keep them.
-    headers.setdefault("cache-control", "no-store" if path.startswith(("/api/", "/reports/")) else "no-cache")
+    headers.setdefault("cache-control", "no-store" if path.startswith(GUARDED) else "no-cache")
 
 
 def _same(given: str, expected: str) -> bool:

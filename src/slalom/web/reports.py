@@ -1,4 +1,4 @@
-"""Saved explanations: a bounded number of them, under names that nobody can guess."""
+"""Saved explanations, a bounded number of them, under names that nobody can guess; and explained corpora."""
 
 from __future__ import annotations
 
@@ -6,14 +6,19 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from slalom.errors import InputError
+from slalom.audit.report import summary_report
+from slalom.audit.summary import summarize
+from slalom.audit.summary_read import open_output
+from slalom.errors import InputError, SlalomError
 from slalom.files import check_writable, write_text
-from slalom.view.page import COMPARISON, FRAGMENT, PAGE, SCRIPT, policy
+from slalom.view import tables_html
+from slalom.view.page import COMPARISON, FRAGMENT, PAGE, SCRIPT, SORTING, TABLES, policy
 
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
@@ -105,6 +110,42 @@ class FolderReports:
 def open_reports(folder: Path | None, most: int, most_bytes: int) -> Reports:
     """In the folder, or in memory where there is none."""
     return MemoryReports(most, most_bytes) if folder is None else FolderReports(folder, most, most_bytes)
+
+
+class CorpusPages:
+    """Explained corpora as pages: made when somebody looks, and again when a corpus has grown."""
+
+    def __init__(self, folders: Mapping[str, str]):
+        self._folders = dict(folders)
+        self._lock = threading.Lock()
+        self._made: dict[str, tuple[object, str]] = {}
+        for name, folder in folders.items():
+            try:
+                open_output(folder)
+            except SlalomError as error:
+                raise InputError(f"the corpus {name!r} cannot be shown: {error}") from error
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._folders)
+
+    def get(self, name: str) -> str | None:
+        """The page, or None where there is no such corpus."""
+        if name not in self._folders:
+            return None
+        with self._lock:
+            found = open_output(self._folders[name])
+            state = (found.files, found.finished)
+            if name not in self._made or self._made[name][0] != state:
+                summary = summarize(self._folders[name], examples=True)
+                self._made[name] = (state, tables_html.render(summary_report(summary)))
+            return self._made[name][1]
+
+
+@cache
+def corpus_policy() -> str:
+    """What the page of a corpus may do."""
+    return f"{policy((PAGE, FRAGMENT, TABLES), (SORTING,))}; frame-ancestors 'none'"
 
 
 @cache

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Security
 from fastapi.security import HTTPBearer
@@ -24,7 +25,7 @@ from slalom.web import ServerSettings, tasks
 from slalom.web import schemas as s
 from slalom.web.executor import TICK, Cancellation, Closing, QueuedJob, WorkQueue
 from slalom.web.middleware import answer_to, report_key
-from slalom.web.reports import Reports, report_policy
+from slalom.web.reports import CorpusPages, Reports, corpus_policy, report_policy
 from slalom.web.schemas import offered
 from slalom.web.tasks import ModelRegistry
 
@@ -44,6 +45,7 @@ _FOLLOWED: dict[str, Any] = {
 """Of questions whose answers a client may follow line by line."""
 
 api = APIRouter(responses=_PROBLEMS)
+corpora = APIRouter(prefix="/corpora", responses={404: {"model": s.Problem}}, dependencies=[_BEARER])
 reports = APIRouter(prefix="/reports", responses={404: {"model": s.Problem}}, dependencies=[_BEARER])
 
 
@@ -75,6 +77,7 @@ class ServerState:
     single: WorkQueue
     quick: WorkQueue
     example: ExampleReport
+    corpora: CorpusPages
 
     def cancellation(self) -> Cancellation:
         return Cancellation(self.settings.limits.seconds)
@@ -131,6 +134,24 @@ async def model(request: Request, name: str) -> dict[str, Any]:
 async def methods() -> list[dict[str, Any]]:
     """The methods, what they need from a model, their options, and what this server takes for each."""
     return offered()
+
+
+@api.get("/api/corpora", response_model=list[s.CorpusInfo], tags=["server"], dependencies=[_BEARER])
+async def explained_corpora(request: Request) -> list[dict[str, Any]]:
+    """The explained corpora that this server shows, and where their pages are."""
+    state = _state(request)
+    return [{"name": name, "page": _linked(state, f"/corpora/{name}")} for name in state.corpora.names]
+
+
+@corpora.get("/{name}", response_class=HTMLResponse, tags=["server"])
+async def corpus(request: Request, name: str) -> Response:
+    """An explained corpus as a page: the strongest words of each label with examples, a chart, tables."""
+    state = _state(request)
+    work = partial(state.corpora.get, name)
+    html = await state.single.start(state.cancellation(), work).wait(request)
+    if html is None:
+        raise HTTPException(404)
+    return HTMLResponse(html, headers={"content-security-policy": corpus_policy()})
 
 
 @api.post("/api/predict", response_model=s.PredictAnswer, tags=["ask"], dependencies=[_BEARER])
@@ -257,7 +278,10 @@ def _check_text(body: s.ExplainRequest | s.CompareRequest | s.PredictRequest, mo
 
 
 def _address(state: ServerState, name: str | None) -> str | None:
-    if name is None:
-        return None
-    key = report_key(state.settings.token, name)
-    return f"/reports/{name}" if key is None else f"/reports/{name}?key={key}"
+    return None if name is None else _linked(state, f"/reports/{name}")
+
+
+def _linked(state: ServerState, path: str) -> str:
+    """An address that a browser can open, with its key where the server has a token."""
+    key = report_key(state.settings.token, path)
+    return quote(path) if key is None else f"{quote(path)}?key={key}"

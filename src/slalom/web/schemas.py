@@ -219,6 +219,11 @@ class ModelInfo(BaseModel):
     labels: list[str] | None = Field(description="Null where the model has not told them yet.")
 
 
+class CorpusInfo(BaseModel):
+    name: str
+    page: str = Field(description="Where its page is.")
+
+
 class LimitsInfo(BaseModel):
     characters: int
     tokens: int

@@ -91,11 +91,11 @@ function beside(dot, name, taken, width, height) {
   return null;
 }
 
-/** Names of the strongest, as many as find a place that covers no dot and no other name. */
-function names(dots, width, height) {
-  const order = [...dots].sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
+/** Names of the strongest, as many as find a place that covers no dot and no other name; marks have none. */
+function names(named, dots, width, height) {
+  const order = [...named].sort((a, b) => Math.abs(b.share) - Math.abs(a.share));
   const around = (dot) => ({ left: dot.cx - dot.r, right: dot.cx + dot.r, top: dot.cy - dot.r, bottom: dot.cy + dot.r });
-  const taken = order.slice(0, 200).map(around);
+  const taken = dots.slice(0, 200).map(around);
   const group = svg("g");
   for (const dot of order.slice(0, MOST_NAMES)) {
     const name = clipped(dot.name);
@@ -122,7 +122,7 @@ function plane(section, state, on, tall = null) {
   // Large dots first, so that small ones are not buried.
   for (const dot of [...dots].sort((a, b) => b.r - a.r || Math.abs(a.share) - Math.abs(b.share))) {
     dot.circle = svg("circle", {
-      class: "dot " + (dot.x < 0 ? "n" : "p"), cx: dot.cx, cy: dot.cy, r: dot.r, "data-type": dot.type,
+      class: `dot ${dot.x < 0 ? "n" : "p"}${state.data.quiet.includes(dot.type) ? " mark" : ""}`, cx: dot.cx, cy: dot.cy, r: dot.r, "data-type": dot.type,
       "fill-opacity": (0.15 + 0.75 * Math.abs(dot.share)).toFixed(2),
     });
     dot.circle.addEventListener("pointerenter", () => on.enter(dot.type, dot.circle));
@@ -134,7 +134,7 @@ function plane(section, state, on, tall = null) {
   const label = `Value and importance of ${dots.length} kinds of tokens; the table below holds the numbers`;
   const picture = svg(
     "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
-    grid(x, y, width, height, state.class.target), marks, names(dots, width, height), extra,
+    grid(x, y, width, height, state.class.target), marks, names(dots.filter((dot) => !state.data.quiet.includes(dot.type)), dots, width, height), extra,
   );
   section.replaceChildren(el("h3", {}, "Value and importance"), picture, el("p", { class: "hint" },
     "Each dot is a token type, larger the more often it stands in the text. Far right or left: what it says on its own. High up: it counts."));

@@ -58,7 +58,7 @@ function row(state, shown, unit, on) {
   const line = el(
     "tr", { "data-type": type },
     el("td", { class: "number place" }, String(state.data.places[unit])),
-    el("td", {}, el("bdi", {}, named(state.data, unit))),
+    el("td", {}, el("bdi", state.data.quiet.includes(type) ? { class: "quiet" } : {}, named(state.data, unit))),
     el("td", {}, bar(state.shares[unit], sideless(state.class, state.score))),
     ...shown.map((name) => cell(state, name, unit)),
   );

@@ -21,7 +21,7 @@ function strongest(state) {
   if (state.spans.length < LONG) return;
   const best = new Map();
   state.shares.forEach((share, unit) => {
-    if (Math.abs(share) > Math.abs(state.shares[best.get(types[unit])] ?? 0)) best.set(types[unit], unit);
+    if (!state.data.quiet.includes(types[unit]) && Math.abs(share) > Math.abs(state.shares[best.get(types[unit])] ?? 0)) best.set(types[unit], unit);
   });
   const units = [...best.values()].sort((a, b) => Math.abs(state.shares[b]) - Math.abs(state.shares[a])).slice(0, NAMED);
   const line = el("div", { class: "strongest" }, el("span", {}, "Strongest:"));

@@ -254,6 +254,18 @@ function askForToken(wrong) {
   });
 }
 
+/* ---- corpora ---- */
+
+function listCorpora(corpora) {
+  $("corpora").hidden = corpora.length === 0;
+  $("corpora-list").replaceChildren(...corpora.map(({ name, page }) => {
+    const link = Object.assign(document.createElement("a"), { href: page.slice(1), target: "_blank", rel: "noopener", textContent: name });
+    const entry = document.createElement("li");
+    entry.append(link);
+    return entry;
+  }));
+}
+
 /* ---- start ---- */
 
 async function start() {
@@ -277,6 +289,7 @@ async function start() {
   $("budget").max = limits.queries;
   $("model").replaceChildren(...served.models.map((m) => option(m.name)));
   $("model").value = served.default;
+  listCorpora(await json("api/corpora"));
   methods = await json("api/methods");
   $("method").replaceChildren(...methods.map((m) => option(m.name)));
   $("method").value = "slalom";
