@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -122,7 +122,7 @@ class PromptGiven:
         return found
 
     def _check(self) -> None:
-        more = {"--llm": self.llm, "--endpoint-option": self.endpoint_option or None}
+        more: dict[str, object] = {"--llm": self.llm, "--endpoint-option": self.endpoint_option or None}
         more["--max-requests"] = self.max_requests
         stray = [name for name, value in more.items() if value is not None]
         if self.endpoint is None and stray:
@@ -137,7 +137,7 @@ class PromptGiven:
         from slalom.models.endpoint import Endpoint
 
         pairs = (one.partition("=") for one in self.endpoint_option or [])
-        named = {key: value_of(value) for key, _, value in pairs}
+        named: Call = {key: value_of(value) for key, _, value in pairs}
         if self.max_requests is not None:
             named["max_requests"] = self.max_requests
         known = set(Endpoint.__dataclass_fields__) - {"url", "model"}
@@ -158,7 +158,7 @@ class LanguageGiven(PromptGiven):
         self,
         explainer: Explainer,
         texts: Sequence[Text],
-        calls: Sequence[Mapping[str, Any]],
+        calls: Sequence[Call],
         *,
         quiet: bool = False,
         more: str = "",
@@ -194,7 +194,7 @@ class LanguageGiven(PromptGiven):
         return self.estimate
 
 
-def _rehearse(explainer: Explainer, text: Text, call: Mapping[str, Any]) -> None:
+def _rehearse(explainer: Explainer, text: Text, call: Call) -> None:
     from slalom.errors import SlalomError
 
     try:
@@ -311,7 +311,7 @@ def method_options(given: list[str] | None, effort: o.EffortName | None) -> Call
     return named
 
 
-def value_of(given: str) -> Any:
+def value_of(given: str) -> object:
     """Numbers, true, false and null as JSON has them; anything else is a string."""
     try:
         return json.loads(given)

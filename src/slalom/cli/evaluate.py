@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -228,7 +228,7 @@ def _read(
 
 
 @contextmanager
-def _kept(out: Path) -> Iterator[None]:
+def _kept(out: Path) -> Generator[None]:
     try:
         yield
     except KeyboardInterrupt:
@@ -237,7 +237,7 @@ def _kept(out: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[int, int, str], None] | None]:
+def _progress(quiet: bool) -> Generator[Callable[[int, int, str], None] | None]:
     """A bar on stderr; nothing unless a person is watching."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

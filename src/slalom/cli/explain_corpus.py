@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -197,7 +197,7 @@ def _summary(totals: Totals, output: str) -> str:
 
 
 @contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[Totals], None] | None]:
+def _progress(quiet: bool) -> Generator[Callable[[Totals], None] | None]:
     """A counter of documents on stderr; nothing unless a person is watching."""
     with status(quiet) as tell:
         yield tell and (

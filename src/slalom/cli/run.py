@@ -13,12 +13,12 @@ import os
 import sys
 import tomllib
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO, get_type_hints
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TextIO, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -34,7 +34,7 @@ INTERRUPTED = 130
 
 
 @contextmanager
-def guarded(quiet: bool = False) -> Iterator[None]:
+def guarded(quiet: bool = False) -> Generator[None]:
     """Inside, an error ends the program with one sentence on stderr; SLALOM_DEBUG=1 shows its origin."""
     with warnings.catch_warnings():
         warnings.simplefilter("default" if debug() else "ignore")
@@ -70,14 +70,14 @@ def debug() -> bool:
 
 
 @contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[int], None] | None]:
+def progress(quiet: bool) -> Generator[Callable[[int], None] | None]:
     """A counter of queries on stderr while the model is asked; nothing unless a person is watching."""
     with status(quiet) as tell:
         yield tell and (lambda queries: tell(f"asking the model … {queries:,} queries"))
 
 
 @contextmanager
-def status(quiet: bool, first: str = "loading the model …") -> Iterator[Callable[[str], None] | None]:
+def status(quiet: bool, first: str = "loading the model …") -> Generator[Callable[[str], None] | None]:
     """A line on stderr that says what is being done; nothing unless a person is watching."""
     console = watched(quiet)
     if console is None:
@@ -175,6 +175,19 @@ ABOUT = f"--config FILE takes options from a TOML file; by default from {NAME} h
 """What the help of every command ends with."""
 
 
+class _Parameter(Protocol):
+    """What there is to know of an option or an argument."""
+
+    @property
+    def name(self) -> str | None: ...
+
+    @property
+    def opts(self) -> Sequence[str]: ...
+
+    @property
+    def secondary_opts(self) -> Sequence[str]: ...
+
+
 class Command(TyperCommand):
     """A command that reads its options from a file, too, and understands the names they had before."""
 
@@ -186,7 +199,7 @@ class Command(TyperCommand):
             say(f"options from {path}")
         return super().parse_args(ctx, rest)
 
-    def _given(self, path: Path, renamed: Mapping[str, str]) -> dict[str, Any]:
+    def _given(self, path: Path, renamed: Mapping[str, str]) -> dict[str, object]:
         document = _read(path)
         own = document.get(self.name or "", {})
         if not isinstance(own, dict):
@@ -194,8 +207,8 @@ class Command(TyperCommand):
         known = {_key(name): param.name for param in self.params for name in _names(param)}
         shared = {key: value for key, value in document.items() if not isinstance(value, dict)}
         everywhere = {known[key]: value for key, value in shared.items() if key in known}
-        found: dict[str, Any] = {}
-        for key, value in own.items():
+        found: dict[str, object] = {}
+        for key, value in cast(dict[str, object], own).items():
             current = _key(_today(f"--{key}", renamed))
             if current not in known or isinstance(value, dict):
                 listed = ", ".join(sorted(name for name in known if len(name) > 1))
@@ -206,9 +219,9 @@ class Command(TyperCommand):
         return everywhere | found
 
 
-def _names(param: Any) -> list[str]:
+def _names(param: _Parameter) -> list[str]:
     """What a parameter is called on the command line; an argument has its own name."""
-    return [*param.opts, *param.secondary_opts] or [param.name]
+    return [*param.opts, *param.secondary_opts] or [param.name or ""]
 
 
 def _key(name: str) -> str:
@@ -230,7 +243,7 @@ def _path(args: list[str]) -> tuple[Path | None, list[str]]:
     return (here if here.is_file() else None), args
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, object]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -9,6 +9,7 @@ import numpy as np
 
 from slalom.compare import Comparison, correlations, explained, predicted_of, ranked, skipped
 from slalom.explanation import Explanation
+from slalom.tokens import FloatArray
 from slalom.view import sentences
 from slalom.view.compare import Cell, caption, cells_of, shared, shares_of, told
 from slalom.view.html import first, static_text
@@ -64,7 +65,7 @@ def _text(found: dict[str, Explanation]) -> str:
 
 def _legend(found: dict[str, Explanation]) -> str:
     target = f"<bdi>{escape(visible(next(iter(found.values())).target))}</bdi>"
-    parts = []
+    parts: list[str] = []
     if any(explanation.signed() for explanation in found.values()):
         parts.append(
             f'<span class="t p a6">blue, solid</span> speaks for {target}, '
@@ -120,8 +121,8 @@ def _spent(explanation: Explanation) -> str:
 def _heat(found: dict[str, Explanation]) -> str:
     """Words down, methods across: each score as a share of the method's strongest."""
     cells = cells_of(next(iter(found.values())).tokens)
-    shares = np.array([shares_of(explanation, cells) for explanation in found.values()])
-    strongest = np.argsort(-np.abs(shares).mean(axis=0), kind="stable")[:MOST]
+    shares: FloatArray = np.array([shares_of(explanation, cells) for explanation in found.values()])
+    strongest: list[int] = np.argsort(-np.abs(shares).mean(axis=0), kind="stable")[:MOST].tolist()
     rows = "".join(
         f'<tr><th scope="row"><bdi>{escape(cells[i].text)}</bdi></th>'
         + "".join(
@@ -129,7 +130,7 @@ def _heat(found: dict[str, Explanation]) -> str:
             for explanation, share in zip(found.values(), shares[:, i].tolist(), strict=True)
         )
         + "</tr>"
-        for i in sorted(strongest.tolist())
+        for i in sorted(strongest)
     )
     what = f"The {MOST} strongest of {len(cells):,} words" if len(cells) > MOST else "Words"
     return (

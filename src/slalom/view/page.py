@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any
+from typing import cast
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from slalom.explanation import Explanation
 from slalom.files import plain
@@ -131,13 +131,13 @@ def document(explanation: Explanation, pieces: Sequence[Run]) -> str:
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, Any]:
+def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, object]:
     """The document; tokens outside `pieces` always stay, and act as a part of the surrogates' background."""
     tokens = explanation.tokens
     units = np.array([i for run in pieces for i in run.positions], dtype=np.int64)
     kinds, types = np.unique(tokens.inverse[units], return_inverse=True)
     every = spellings(tokens)
-    names = [every[kind] for kind in kinds]
+    names: list[str] = [every[int(kind)] for kind in kinds]
     own = [label(tokens.strings[i]) for i in units]
     shown = sentences.columns(explanation)
     each = len(explanation.listed) == len(explanation)
@@ -182,7 +182,7 @@ def strongest(explanation: Explanation, pieces: Sequence[Run], count: int) -> li
     return [pieces[i] for i in np.sort(np.argsort(-size, kind="stable")[:count])]
 
 
-def _class(explanation: Explanation, units: IntArray, of: Explanation) -> dict[str, Any]:
+def _class(explanation: Explanation, units: IntArray, of: Explanation) -> dict[str, object]:
     names = sentences.columns(explanation)
     scales = {name: sentences.scale_of(explanation, name) for name in names}
     decimals = {name: scale.places + max(-scale.power, 0) for name, scale in scales.items()}
@@ -216,13 +216,13 @@ def _class(explanation: Explanation, units: IntArray, of: Explanation) -> dict[s
     }
 
 
-def _rounded(values: FloatArray, decimals: int) -> list[Any]:
-    return plain(np.round(values, decimals))
+def _rounded(values: FloatArray, decimals: int) -> list[object]:
+    return cast(list[object], plain(np.round(values, decimals)))
 
 
 def _surrogate(
     surrogate: Heads | Slalom | Additive | Windows | None, units: IntArray
-) -> Mapping[str, Any] | None:
+) -> Mapping[str, object] | None:
     if surrogate is None:
         return None
     if isinstance(surrogate, Windows):
@@ -236,7 +236,7 @@ def _surrogate(
         }
     heads = Heads((surrogate,), np.zeros(1)) if isinstance(surrogate, Slalom) else surrogate
     parts = [_part(part, units) for part in heads.parts]
-    result = {"kind": "slalom", "parts": parts, "offset": plain(float(heads.offset[0]))}
+    result: dict[str, object] = {"kind": "slalom", "parts": parts, "offset": plain(float(heads.offset[0]))}
     if heads.ceiling is not None:
         result["ceiling"] = plain(float(heads.ceiling[0]))
     if heads.near is not None:
@@ -244,20 +244,21 @@ def _surrogate(
     return result
 
 
-def _near(near: NearText, units: IntArray) -> Mapping[str, Any]:
+def _near(near: NearText, units: IntArray) -> Mapping[str, object]:
     """`behind[i]` is what tokens do by moving that the page does not list, behind the i first of its own."""
     hidden = np.setdiff1d(np.arange(len(near.own)), units)
     behind = np.zeros((len(units) + 1, near.shift.shape[1]))
     np.add.at(behind, np.searchsorted(units, hidden), near.shift[hidden])
-    result = {"gap": plain(near.gap), "gain": plain(near.gain), "room": near.room}
+    result: dict[str, object] = {"gap": plain(near.gap), "gain": plain(near.gain), "room": near.room}
     result |= {"own": plain(near.own[units]), "shift": plain(near.shift[units])}
     result |= {"behind": plain(behind)} if len(hidden) else {}
     return result if near.sizes is None else {**result, "sizes": plain(near.sizes[units])}
 
 
-def _windows(surrogate: Windows, units: IntArray) -> Mapping[str, Any]:
+def _windows(surrogate: Windows, units: IntArray) -> Mapping[str, object]:
     """One for each window; `at` are the units of the page that stand in it."""
-    edges, parts = surrogate.edges, []
+    edges = surrogate.edges
+    parts: list[dict[str, object]] = []
     for part, low, high in zip(surrogate.parts, edges[:-1], edges[1:], strict=True):
         at = np.flatnonzero((units >= low) & (units < high))
         always = len(at) < high - low  # tokens that the page does not list stay
@@ -265,7 +266,7 @@ def _windows(surrogate: Windows, units: IntArray) -> Mapping[str, Any]:
     return {"kind": "windows", "windows": parts, "weights": plain(surrogate.weights)}
 
 
-def _part(part: Slalom, units: IntArray) -> Mapping[str, Any]:
+def _part(part: Slalom, units: IntArray) -> Mapping[str, object]:
     importance, value = _rest(part, units)
     return {
         "values": plain(part.values[units, 0]),

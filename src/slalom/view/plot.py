@@ -1,3 +1,4 @@
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 """Explanations as matplotlib pictures. Functions take axes or make some, give them back and show nothing."""
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from slalom.view.text import Run, label, runs, spellings, strength, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.text import Annotation, Text
+    from matplotlib.transforms import Bbox
 
 BLUE, ORANGE, VIOLET = "#2563eb", "#e15308", "#7c3aed"
 _NAMES = 30
@@ -172,7 +175,9 @@ def compare(comparison: Comparison, *, signed: bool = False, ax: Axes | None = N
 
 
 _PLANE = ("value", "importance")
-_TEXT: dict[str, Any] = {"parse_math": False}
+Options = dict[str, Any]
+"""Of matplotlib's functions."""
+_TEXT: Options = {"parse_math": False}
 """A dollar sign in a token is a dollar sign, not the start of a formula."""
 
 
@@ -199,7 +204,7 @@ def _name(ax: Axes, dots: list[tuple[str, float, float]]) -> None:
     figure = ax.get_figure(root=True)
     if figure is not None:
         figure.draw_without_rendering()  # the layout settles, so that what is measured is what is drawn
-    taken: list[Any] = []
+    taken: list[Bbox] = []
     for name, x, y in dots:
         if len(taken) == _NAMES or not np.isfinite([x, y]).all():
             continue
@@ -212,7 +217,7 @@ def _name(ax: Axes, dots: list[tuple[str, float, float]]) -> None:
             taken.append(box)
 
 
-def _plain_text(texts: Iterable[Any]) -> None:
+def _plain_text(texts: Iterable[Text]) -> None:
     for text in texts:
         text.set_parse_math(False)
 
@@ -261,11 +266,11 @@ def _ink(explanation: Explanation, name: str | None, score: float) -> str:
 
 def _write(ax: Axes, line: list[tuple[str, float]], row: int, inks: list[str]) -> None:
     """One line; each piece starts where the one before it ends, whatever the font."""
-    at: Any = None
+    at: Annotation | None = None
     for shown, share in line:
         ground = (*_rgb(inks[share < 0]), 0.08 + 0.5 * abs(share)) if round(share, 2) else "none"
         box = {"facecolor": ground, "edgecolor": "none", "pad": 1.5}
-        place: dict[str, Any] = {"xy": (1, 0.5), "xycoords": at}
+        place: Options = {"xy": (1, 0.5), "xycoords": at}
         if at is None:
             place = {"xy": (0, 1), "xycoords": "axes fraction", "xytext": (3, -10 - _HIGH * row)}
             place["textcoords"] = "offset points"

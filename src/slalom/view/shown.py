@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -82,7 +82,7 @@ def page(explanation: Explanation, path: str | os.PathLike[str] | None) -> str:
     return written(html.render(explanation), path)
 
 
-def picture(explanation: Explanation, kind: str, options: dict[str, Any]) -> Axes:
+def picture(explanation: Explanation, kind: str, options: Mapping[str, object]) -> Axes:
     """A matplotlib picture by name."""
     from slalom.view import plot
 
@@ -221,12 +221,12 @@ def written(source: str, path: str | os.PathLike[str] | None) -> str:
     return source
 
 
-def display(thing: Any, in_terminal: Callable[[Console], None]) -> None:
+def display(thing: object, in_terminal: Callable[[Console], None]) -> None:
     """Show a thing where somebody looks: a notebook asks it for its page, a terminal gets text."""
     console = Console()
     if not console.is_jupyter:
         in_terminal(console)
         return
-    from IPython.display import display as show_page  # pyright: ignore[reportMissingImports]
+    from IPython.display import display as show_page  # pyright: ignore
 
     show_page(thing)

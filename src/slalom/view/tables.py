@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from slalom.files import plain
 from slalom.tokens import FloatArray, IntArray
 from slalom.view.csv import table as as_csv
 from slalom.view.text import label, visible
+
+Column = tuple[str, ...] | IntArray | FloatArray
 
 SURE = 2.0
 """Standard errors by which a score must differ from zero to be counted on."""
@@ -38,7 +40,7 @@ class Table:
     scores: Mapping[str, FloatArray]
     """By name, the mean over documents."""
     stderr: Mapping[str, FloatArray]
-    between: Mapping[str, FloatArray] = field(default_factory=dict)
+    between: Mapping[str, FloatArray] = field(default_factory=dict[str, FloatArray])
     """Standard deviation between documents; empty where each type has one score for the whole corpus."""
     opposite: FloatArray | None = None
     """Share of the documents with the rarer sign, where that sign is clear."""
@@ -52,13 +54,13 @@ class Table:
     def __len__(self) -> int:
         return len(self.tokens)
 
-    def record(self, row: int) -> dict[str, Any]:
+    def record(self, row: int) -> dict[str, object]:
         """One row by column name."""
         return {name: column[row] for name, column in self.columns().items()}
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, Column]:
         """All columns by name, the token first."""
-        found: dict[str, Any] = {"token": self.tokens}
+        found: dict[str, Column] = {"token": self.tokens}
         found |= {"documents": self.documents, "occurrences": self.occurrences}
         for name, scores in self.scores.items():
             found |= {name: scores, f"{name}_stderr": self.stderr[name]}
@@ -109,9 +111,11 @@ class Report:
     tables: tuple[Table, ...]
     sections: tuple[Section, ...] = ()
     notes: tuple[str, ...] = ()
-    contexts: Mapping[tuple[str, str], tuple[Context, ...]] = field(default_factory=dict)
+    contexts: Mapping[tuple[str, str], tuple[Context, ...]] = field(
+        default_factory=dict[tuple[str, str], tuple[Context, ...]]
+    )
     """Where words stand, by label (empty for every label) and token."""
-    documents: Mapping[int, Document] = field(default_factory=dict)
+    documents: Mapping[int, Document] = field(default_factory=dict[int, Document])
     """By row, the documents that `contexts` are taken from."""
 
     def context(self, table: Table, row: int) -> tuple[Context, ...]:
@@ -143,11 +147,8 @@ def spurious(table: Table, count: int = NAMED) -> list[int]:
     """Candidates: strong for sure, frequent, and no content words: marks, numbers, function words."""
     strong = np.flatnonzero(sure(table.scores[table.ranking], np.nan_to_num(table.stderr[table.ranking])) > 0)
     least = max(2.0, _FREQUENT * table.size)
-    return [
-        int(row)
-        for row in strong[: max(len(strong) // 2, 4 * count)]
-        if table.documents[row] >= least and not _content(table.tokens[row])
-    ][:count]
+    rows = map(int, strong[: max(len(strong) // 2, 4 * count)])
+    return [row for row in rows if table.documents[row] >= least and not _content(table.tokens[row])][:count]
 
 
 def _content(token: str) -> bool:
@@ -158,7 +159,7 @@ def _content(token: str) -> bool:
 
 def told(report: Report) -> list[str]:
     """What a reader should take away, in sentences."""
-    found = []
+    found: list[str] = []
     for table in report.tables:
         towards, against = ([_quoted(table.tokens[row]) for row in rows[:3]] for rows in sides(table))
         parts = [f"for it mainly by {_listed(towards)}"] if towards else []
@@ -212,14 +213,19 @@ def to_csv(tables: tuple[Table, ...]) -> str:
 
 
 def _csv_rows(table: Table, names: list[str]) -> Iterator[list[object]]:
-    columns = {name: plain(column) for name, column in table.columns().items()}
+    columns = {name: cast(list[object], plain(column)) for name, column in table.columns().items()}
     for row in range(len(table)):
         yield [table.label, row + 1, *(columns[name][row] if name in columns else None for name in names)]
 
 
-def to_record(table: Table) -> dict[str, Any]:
+def to_record(table: Table) -> dict[str, object]:
     """A table in JSON's own types."""
-    parts = {"label": table.label, "about": table.about, "documents": table.size, "ranking": table.ranking}
+    parts: dict[str, object] = {
+        "label": table.label,
+        "about": table.about,
+        "documents": table.size,
+        "ranking": table.ranking,
+    }
     rows = [plain(table.record(row)) for row in range(len(table))]
     return parts | {
         "hidden": table.hidden,

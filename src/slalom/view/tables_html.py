@@ -260,7 +260,7 @@ def _grid(
     target: str,
 ) -> str:
     floor, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
-    parts = []
+    parts: list[str] = []
     for tick in _ticks(across, _LEFT, right):
         at = across[0] + across[1] * tick
         kind = "zero" if tick == 0 else "gridline"
@@ -295,7 +295,7 @@ def _names(table: Table, places: FloatArray, sizes: FloatArray) -> str:
         (px - r, py - r, px + r, py + r)
         for (px, py), r in zip(places[:60].tolist(), sizes.tolist(), strict=False)
     ]
-    parts = []
+    parts: list[str] = []
     for i in range(min(NAMES, len(places))):
         name = label(table.tokens[i])[:24]
         (px, py), r, width = places[i].tolist(), float(sizes[i]), _LETTER * len(name)

@@ -170,7 +170,8 @@ def _fitting(explanation: Explanation, width: int) -> list[str]:
     """As many scores as fit, the one to rank by always."""
     widest = max((cell_len(label(token)) for token in explanation.tokens.strings), default=0)
     room = width - len(str(len(explanation))) - max(min(widest, _TOKEN), 6) - 2 * _half(width) - 4
-    used, fit = 0, []
+    used = 0
+    fit: list[str] = []
     for name in sentences.columns(explanation):
         used += (
             max(len(_heading(explanation, name)), *(cell.cell_len for cell in _cells(explanation, name)), 0)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slalom.errors import InputError, MissingExtraError
 
@@ -67,7 +67,7 @@ class Limits:
 class ServerSettings:
     """Everything a server is started with."""
 
-    models: Mapping[str, Any]
+    models: Mapping[str, object]
     """By name: whatever `slalom.Explainer` takes, None for the bundled model."""
     token: str | None = field(default=None, repr=False)
     hosts: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class ServerSettings:
 
 
 def create_app(
-    models: Mapping[str, Any] | None = None,
+    models: Mapping[str, object] | None = None,
     *,
     token: str | None = None,
     hosts: tuple[str, ...] = (),
@@ -112,7 +112,7 @@ def create_app(
     that the page lists them under.
     """
     try:
-        import fastapi  # noqa: F401
+        import fastapi  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
         raise MissingExtraError("fastapi", "web", "a web page") from error
     from slalom.web.app import build

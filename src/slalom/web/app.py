@@ -6,7 +6,7 @@ The page is a few files of its own, and the view's style and script; /docs tells
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import cache
 from html import escape
@@ -28,6 +28,9 @@ from slalom.web.reports import CorpusPages, open_reports
 from slalom.web.routes import ExampleReport, ServerState
 from slalom.web.schemas import schema
 from slalom.web.tasks import EXAMPLE, ModelRegistry
+
+Schema = dict[str, Any]
+"""Of a JSON document, or a part of it."""
 
 DESCRIPTION = """Explanations of text classifiers: every token gets a value and an importance.
 
@@ -53,7 +56,7 @@ def build(settings: ServerSettings) -> FastAPI:
     )
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         yield
         await state.close()
 
@@ -80,7 +83,7 @@ def build(settings: ServerSettings) -> FastAPI:
     return app
 
 
-def _with_limits(document: dict[str, Any], limits: Limits) -> dict[str, Any]:
+def _with_limits(document: Schema, limits: Limits) -> Schema:
     """The description, with what this server allows."""
     schemas = document["components"]["schemas"]
     for name in ("ExplainRequest", "PredictRequest", "CompareRequest"):
@@ -157,9 +160,6 @@ def _own(name: str) -> bytes:
 @cache
 def _view() -> dict[str, str]:
     return {"explanation.css": f"{FRAGMENT}\n{COMPARISON}", "explanation.js": SCRIPT}
-
-
-Schema = Mapping[str, Any]
 
 
 def _described(document: Schema, example: str) -> str:

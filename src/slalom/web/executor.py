@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 from starlette.requests import Request
@@ -23,6 +23,8 @@ from slalom.models.protocol import Model, Text
 from slalom.models.proxy import Proxy
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, IntArray, Tokens
+
+T = TypeVar("T")
 
 CHUNK = 4096
 """The least tokens that are asked about before the next look at whether anybody still wants the answer."""
@@ -153,7 +155,7 @@ class Closing:
             tell()
 
     @contextmanager
-    def telling(self, tell: Callable[[], None]) -> Iterator[None]:
+    def telling(self, tell: Callable[[], None]) -> Generator[None]:
         """While it lasts, `tell` is called when the server is to end."""
         self._tell.add(tell)
         try:
@@ -163,11 +165,11 @@ class Closing:
 
 
 @dataclass(frozen=True, eq=False)
-class QueuedJob:
+class QueuedJob(Generic[T]):
     """A piece of work that somebody waits for."""
 
     cancellation: Cancellation
-    future: Future[Any]
+    future: Future[T]
     closing: Closing
 
     async def follow(self, request: Request) -> AsyncIterator[int]:
@@ -202,14 +204,14 @@ class QueuedJob:
         self.cancellation.check()
         return False
 
-    def result(self) -> Any:
+    def result(self) -> T:
         """What the work returned; raises what it raised."""
         try:
             return self.future.result(timeout=0)
         except CancelledError:
             raise Stopped("closing") from None
 
-    async def wait(self, request: Request) -> Any:
+    async def wait(self, request: Request) -> T:
         """Follows to the end."""
         async for _ in self.follow(request):
             pass
@@ -230,12 +232,12 @@ class WorkQueue:
         """How many pieces of work run or wait."""
         return len(self._inside)
 
-    def start(self, cancellation: Cancellation, work: Callable[[], Any]) -> QueuedJob:
+    def start(self, cancellation: Cancellation, work: Callable[[], T]) -> QueuedJob[T]:
         """Hands in a piece of work; raises Full where even the places to wait are taken."""
         if self.inside >= self._room:
             raise Full("the server is busy and its queue is full; try again in a few seconds")
 
-        def run() -> Any:
+        def run() -> T:
             cancellation.check()  # whoever left while waiting need not be served
             return work()
 

@@ -8,7 +8,7 @@ import hmac
 import logging
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs
@@ -85,7 +85,7 @@ class Failure:
 
     status: int
     detail: str
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def response(self) -> JSONResponse:
@@ -222,7 +222,7 @@ class AccessMiddleware:
         return _replay(bytes(body), receive)
 
     @asynccontextmanager
-    async def _patience(self) -> AsyncIterator[None]:
+    async def _patience(self) -> AsyncGenerator[None]:
         """TimeoutError where a request takes too long to arrive, or the server is to end before it has."""
         async with asyncio.timeout(BODY_SECONDS) as limit:
             with self._closing.telling(lambda: limit.reschedule(0)):

@@ -94,7 +94,7 @@ class FolderReports:
 
     def _tidy(self) -> None:
         """Removes the oldest reports beyond the bounds; other files in the folder are left alone."""
-        found = []
+        found: list[tuple[int, int, Path]] = []
         for path in self._folder.glob("*.json"):
             if _ID.fullmatch(path.stem):
                 with suppress(OSError):  # removed by somebody else meanwhile

@@ -33,7 +33,7 @@ LINES = "application/x-ndjson"
 GRACE = 3.0
 """Seconds for work to end when the server is told to."""
 _BEARER = Security(HTTPBearer(auto_error=False, description="The token, where the server has one."))
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
+_PROBLEMS: dict[int | str, dict[str, object]] = {
     status: {"model": s.Problem} for status in (400, 401, 413, 415, 422, 500, 503, 504)
 }
 
@@ -113,7 +113,7 @@ async def healthz() -> dict[str, str]:
 
 
 @api.get("/api/models", response_model=s.ModelsAnswer, tags=["server"], dependencies=[_BEARER])
-async def models(request: Request) -> dict[str, Any]:
+async def models(request: Request) -> dict[str, object]:
     """The models this server may use, and what it allows."""
     state = _state(request)
     limits = state.settings.limits
@@ -125,19 +125,19 @@ async def models(request: Request) -> dict[str, Any]:
 
 
 @api.get("/api/models/{name}", response_model=s.ModelInfo, tags=["server"], dependencies=[_BEARER])
-async def model(request: Request, name: str) -> dict[str, Any]:
+async def model(request: Request, name: str) -> dict[str, object]:
     """One model."""
     return _state(request).models[name].described
 
 
 @api.get("/api/methods", response_model=list[s.MethodInfo], tags=["server"], dependencies=[_BEARER])
-async def methods() -> list[dict[str, Any]]:
+async def methods() -> list[dict[str, object]]:
     """The methods, what they need from a model, their options, and what this server takes for each."""
     return offered()
 
 
 @api.get("/api/corpora", response_model=list[s.CorpusInfo], tags=["server"], dependencies=[_BEARER])
-async def explained_corpora(request: Request) -> list[dict[str, Any]]:
+async def explained_corpora(request: Request) -> list[dict[str, object]]:
     """The explained corpora that this server shows, and where their pages are."""
     state = _state(request)
     return [{"name": name, "page": _linked(state, f"/corpora/{name}")} for name in state.corpora.names]
@@ -155,7 +155,7 @@ async def corpus(request: Request, name: str) -> Response:
 
 
 @api.post("/api/predict", response_model=s.PredictAnswer, tags=["ask"], dependencies=[_BEARER])
-async def predict(request: Request, body: s.PredictRequest) -> dict[str, Any]:
+async def predict(request: Request, body: s.PredictRequest) -> dict[str, object]:
     """The model's answer to a text, or to what is left of it: some of its tokens, or copies of them."""
     state, cancellation, served = _begun(request, body)
     most = state.settings.limits.characters
@@ -199,7 +199,7 @@ def _kept(state: ServerState, work: Callable[[], Explanation | Compared], save: 
     return tasks.answer(result, name, _address(state, name))
 
 
-async def _answered(request: Request, job: QueuedJob) -> Response:
+async def _answered(request: Request, job: QueuedJob[str]) -> Response:
     """The result of a job; line by line for clients that want to see how it goes."""
     if LINES in request.headers.get("accept", ""):
         headers = {"x-accel-buffering": "no"}  # nginx would keep the progress back otherwise
@@ -208,7 +208,7 @@ async def _answered(request: Request, job: QueuedJob) -> Response:
 
 
 @api.get("/api/example", response_model=s.ExampleAnswer, tags=["ask"], dependencies=[_BEARER])
-async def example(request: Request) -> dict[str, Any]:
+async def example(request: Request) -> dict[str, object]:
     """An explained example, by the first model; made once, then kept."""
     state, cancellation = _state(request), _state(request).cancellation()
     await state.explanations.start(cancellation, partial(_example, state, cancellation)).wait(request)
@@ -244,7 +244,7 @@ async def fragment(request: Request, name: str) -> Response:
     return HTMLResponse(html, headers={"link": f'<{_address(_state(request), name)}>; rel="alternate"'})
 
 
-async def _rendered(request: Request, name: str, render: Any) -> str:
+async def _rendered(request: Request, name: str, render: Callable[[str], str]) -> str:
     state = _state(request)
 
     cancellation = state.cancellation()
@@ -259,7 +259,7 @@ async def _rendered(request: Request, name: str, render: Any) -> str:
     return html
 
 
-async def _lines(request: Request, job: QueuedJob) -> AsyncIterator[str]:
+async def _lines(request: Request, job: QueuedJob[str]) -> AsyncIterator[str]:
     """Progress, then the result or an error: one JSON object on each line."""
     try:
         async for queries in job.follow(request):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -42,7 +42,7 @@ def ranges(method: str) -> dict[str, Allowed]:
     return {name: _narrowed(allowed, _BOUNDS.get(name, _WHOLE)) for name, allowed in known}
 
 
-def check_options(method: str, given: Mapping[str, Any]) -> None:
+def check_options(method: str, given: Mapping[str, object]) -> None:
     """Refuses what the method, or this server, does not take."""
     known = ranges(method)
     for name, value in given.items():
@@ -53,7 +53,7 @@ def check_options(method: str, given: Mapping[str, Any]) -> None:
 
 
 @cache
-def offered() -> list[dict[str, Any]]:
+def offered() -> list[dict[str, object]]:
     """The methods as the API lists them."""
     return [
         {
@@ -67,9 +67,9 @@ def offered() -> list[dict[str, Any]]:
     ]
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """The JSON schema of the options of a request, whichever the method."""
-    forms: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    forms: dict[str, dict[str, list[dict[str, object]]]] = {}
     for method in served_methods():
         for name, allowed in ranges(method).items():
             if name not in _FIELDS:
@@ -88,16 +88,16 @@ def _narrowed(allowed: Allowed, bounds: Range) -> Allowed:
     return replace(allowed, whole=Range(max(own.least, bounds.least), min(own.most, bounds.most)))
 
 
-def _schema(allowed: Allowed) -> list[dict[str, Any]]:
-    forms: list[dict[str, Any]] = [{"enum": list(allowed.choices)}] if allowed.choices else []
+def _schema(allowed: Allowed) -> list[dict[str, object]]:
+    forms: list[dict[str, object]] = [{"enum": list(allowed.choices)}] if allowed.choices else []
     for kind, bounds in (("integer", allowed.whole), ("number", allowed.number)):
         if bounds is not None:
             forms.append({"type": kind, "minimum": bounds.least, "maximum": bounds.most})
     return forms
 
 
-def _distinct(forms: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _distinct(forms: Mapping[str, list[dict[str, object]]]) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
     for entries in forms.values():
         found += [entry for entry in entries if entry not in found]
     return found
@@ -185,7 +185,7 @@ class PredictRequest(_About):
 class ExplainAnswer(BaseModel):
     id: str | None = Field(description="The report's id; null where it was not saved.")
     report: str | None = Field(description="Where the report is; null where it was not saved.")
-    explanation: dict[str, Any] = Field(
+    explanation: dict[str, object] = Field(
         description="The document that `slalom explain --json` prints; slalom.Explanation.from_dict reads it."
     )
 
@@ -193,7 +193,7 @@ class ExplainAnswer(BaseModel):
 class CompareAnswer(BaseModel):
     id: str | None = Field(description="The report's id; null where it was not saved.")
     report: str | None = Field(description="Where the report is; null where it was not saved.")
-    comparison: dict[str, Any] = Field(
+    comparison: dict[str, object] = Field(
         description="The document that `slalom compare --json` prints: explanations by method, which of them "
         "predicts the model best, how far they agree."
     )
@@ -202,7 +202,7 @@ class CompareAnswer(BaseModel):
 class ExampleAnswer(BaseModel):
     id: str
     report: str = Field(description="Where its report is.")
-    request: dict[str, Any] = Field(description="The request of /api/explain that it answers.")
+    request: dict[str, object] = Field(description="The request of /api/explain that it answers.")
 
 
 class PredictAnswer(BaseModel):
@@ -242,7 +242,7 @@ class MethodInfo(BaseModel):
     name: str
     summary: str
     needs: str = Field(description="What it needs from a model: logits, gradients, attentions.")
-    options: dict[str, Any] = Field(description="Its own options and their defaults.")
+    options: dict[str, object] = Field(description="Its own options and their defaults.")
     ranges: dict[str, str] = Field(description="What this server takes for each of them, in words.")
 
 

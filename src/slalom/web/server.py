@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
@@ -31,8 +31,10 @@ try:
 except ImportError as error:
     raise MissingExtraError("uvicorn", "web", "a web server") from error
 import h11
+from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 GRACE = 3
 """Seconds for answers to be read when the server is told to end."""
@@ -50,7 +52,7 @@ _log = logging.getLogger("slalom.web")
 class Server(uvicorn.Server):
     """uvicorn, with bounds for its connections and an end at which everybody who waits gets an answer."""
 
-    def __init__(self, app: Any):
+    def __init__(self, app: FastAPI):
         self._state = app.state.slalom
         most, at_all, at_a_stroke = room(self._state.settings.limits.connections)
         protocol: Any = partial(Connection, most=most, at_all=at_all)
@@ -94,7 +96,7 @@ class Server(uvicorn.Server):
                     connection.shutdown()
 
 
-def run(app: Any, listener: socket.socket, host: str, say: Callable[[str], None]) -> None:
+def run(app: FastAPI, listener: socket.socket, host: str, say: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, and end the process."""
     server = Server(app)
     with suppress(KeyboardInterrupt):
@@ -111,7 +113,7 @@ def run(app: Any, listener: socket.socket, host: str, say: Callable[[str], None]
 
 
 @contextmanager
-def ending() -> Iterator[None]:
+def ending() -> Generator[None]:
     """While it lasts, SIGTERM does what Ctrl-C does, and both are a normal end."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -123,7 +125,7 @@ def ending() -> Iterator[None]:
 
 
 @contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
+def listening(host: str, port: int) -> Generator[socket.socket]:
     """A socket that listens there; raises an InputError where it cannot."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
@@ -167,7 +169,7 @@ class _Line:
         self._transport, self._talks = transport, talks
         self.lingers = False
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(self._transport, name)
 
     def is_closing(self) -> bool:
@@ -189,8 +191,16 @@ class Connection(H11Protocol):
     `most` connections may stay, `at_all` of them may exist for a moment.
     """
 
-    def __init__(self, *given: Any, most: int, at_all: int, **more: Any):
-        super().__init__(*given, **more)
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, object],
+        *,
+        most: int,
+        at_all: int,
+    ):
+        super().__init__(config, server_state, app_state)
         self._most, self._at_all = most, at_all
         self._application: ASGIApp = self.app  # pyright: ignore[reportAttributeAccessIssue]
         self.app = self._answer  # pyright: ignore[reportAttributeAccessIssue]
@@ -219,7 +229,8 @@ class Connection(H11Protocol):
             self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
-        if self.cycle is not None:  # whatever the application may still say, the client has its answer
+        # Whatever the application may still say, the client has its answer.
+        if self.cycle is not None:  # pyright: ignore[reportUnnecessaryComparison]
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         super().send_400_response(msg)
@@ -285,7 +296,8 @@ class Connection(H11Protocol):
         """Ends connections that keep the server waiting; young ones only where no more can be held."""
         before = self.loop.time() - YOUNG
         excess = len(self.connections) - self._most
-        waiting = [one for one in self.connections if isinstance(one, Connection) and one.since is not None]
+        ours: list[Connection] = [one for one in self.connections if isinstance(one, Connection)]  # pyright: ignore[reportUnknownVariableType]
+        waiting = [one for one in ours if one.since is not None]
         first = heapq.nsmallest(2 * excess, waiting, key=lambda one: (one._answered, one.since))
         silent = [one for one in first if not one._unread()]
         ended = [one for one in silent if (one.since or 0.0) <= before][:excess]

@@ -40,7 +40,7 @@ class ServedModel:
     """Held while the model tokenizes: tokenizers are not made for several threads."""
 
     @property
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, object]:
         """What the API says of it."""
         return {"name": self.name, "labels": self.model.labels or None}
 
@@ -48,7 +48,7 @@ class ServedModel:
 class ModelRegistry:
     """The models by name."""
 
-    def __init__(self, models: Mapping[str, Any]):
+    def __init__(self, models: Mapping[str, object]):
         self.models = {name: ServedModel(name, _opened(name, source)) for name, source in models.items()}
 
     def __getitem__(self, name: str | None) -> ServedModel:
@@ -60,7 +60,7 @@ class ModelRegistry:
         return self.models[name]
 
 
-def _opened(name: str, source: Any) -> Model:
+def _opened(name: str, source: object) -> Model:
     try:
         return open_model(source)
     except SlalomError as error:
@@ -156,7 +156,7 @@ def compare(
 
 def predict(
     served: ServedModel, request: PredictRequest, cancellation: Cancellation, most: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The model's own answer to the text, or to what is left of it."""
     model = CancellableModel(served.model, cancellation, served.lock)
     tokens = model.tokenize(_text(request), request.explain)
