@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from planted_cases import WORDS, explainer
+from planted_cases import IMPORTANCES, VALUES, WORDS, explainer
 from slalom.cli import app
 from slalom.errors import SlalomError
 from slalom_lab.bench import league as module
@@ -65,6 +65,32 @@ def test_it_runs_continues_and_takes_another_row(cells: list[LeagueCell], tmp_pa
     assert "Fewer than 100" in page
     assert sentences(again["cells"][:1])[0] in page
     assert "<svg" in paths[1].read_text()
+
+
+def test_a_file_of_scores_and_an_outside_function_are_ranked(
+    cells: list[LeagueCell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The planted values as a file are ahead of the lengths of words, which a function gives."""
+    rows = [json.loads(line) for line in (tmp_path / "texts.jsonl").read_text().splitlines()]
+    worth = dict(zip(WORDS, (np.exp(IMPORTANCES) * VALUES).tolist(), strict=True))
+    told = [
+        {
+            "text": row["text"],
+            "tokens": row["text"].split(),
+            "scores": [worth[w] for w in row["text"].split()],
+        }
+        for row in rows
+    ]
+    (tmp_path / "scores.jsonl").write_text("\n".join(map(json.dumps, told)))
+    lengths = "def lengths(text, predict, target):\n    return [len(word) for word in text.split()]\n"
+    (tmp_path / "theirs.py").write_text(lengths)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(module, "METHODS", ("random",))
+    methods = ["scores.jsonl", "theirs:lengths"]
+    found = league("out", cells[:1], limit=6, methods=methods, open_model=opened)
+    ranked = {row["method"]: row["numbers"]["deletion aopc"]["mean"] for row in found["cells"][0]["rows"]}
+    assert list(ranked) == ["random", *methods]
+    assert ranked["scores.jsonl"] > max(ranked["random"], ranked["theirs:lengths"])
 
 
 def test_a_family_is_a_method_without_its_budget():
