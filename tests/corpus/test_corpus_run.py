@@ -27,7 +27,7 @@ from slalom.cli import app
 from slalom.corpus import schema
 from slalom.corpus import store as stores
 from slalom.corpus.run import Totals, Where, explain_corpus
-from slalom.corpus.store import LOCK, SUCCESS, Store
+from slalom.corpus.store import LOCK, SUCCESS, CorpusFolder
 from slalom.corpus.work import PROBE, Worker
 from slalom.errors import InputError, MissingExtraError, SlalomError
 
@@ -157,7 +157,7 @@ def flip(path: Path, place: int) -> None:
 def test_a_flipped_bit_anywhere_in_a_part_is_noticed(whole: Path, tmp_path: Path, folder: str) -> None:
     output = shutil.copytree(whole, tmp_path / "out")
     (damaged,) = (output / folder).glob("part-000001.*")
-    store, fingerprint = Store(str(output)), json.loads((output / SUCCESS).read_text())["fingerprint"]
+    store, fingerprint = CorpusFolder(str(output)), json.loads((output / SUCCESS).read_text())["fingerprint"]
     assert store.part(1, fingerprint) is not None
     size = damaged.stat().st_size
     for place in range(0, size, max(1, size // 150)):
@@ -399,15 +399,15 @@ def test_a_second_run_at_the_same_time_is_refused(corpus: str, tmp_path: Path) -
 
 HOLDER = """
 import sys, time
-from slalom.corpus.store import Store, locked
-with locked(Store(sys.argv[1])):
+from slalom.corpus.store import CorpusFolder, locked
+with locked(CorpusFolder(sys.argv[1])):
     print("held", flush=True)
     time.sleep(600)
 """
 
 
 def test_a_lock_of_this_machine_ends_with_its_process(tmp_path: Path) -> None:
-    store = Store(str(tmp_path))
+    store = CorpusFolder(str(tmp_path))
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as holder:
@@ -423,7 +423,7 @@ def test_a_lock_of_this_machine_ends_with_its_process(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["dead process", "silent", "half written"])
 def test_a_lock_elsewhere_that_was_left_behind_is_taken_over(kind: str) -> None:
-    store = Store(f"memory://left/{kind.replace(' ', '-')}")
+    store = CorpusFolder(f"memory://left/{kind.replace(' ', '-')}")
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     import socket
@@ -442,7 +442,7 @@ def test_a_lock_elsewhere_that_was_left_behind_is_taken_over(kind: str) -> None:
 
 def test_a_lock_elsewhere_holds_and_shows_that_its_owner_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "BEAT", 0.02)
-    store = Store("memory://held")
+    store = CorpusFolder("memory://held")
 
     def alive() -> float:
         return json.loads(store.fs.cat_file(store.path(LOCK)))["alive"]
@@ -496,11 +496,11 @@ def test_a_document_that_kills_its_worker_becomes_an_error(tmp_path: Path) -> No
 def test_a_worker_does_not_repeat_a_part(corpus: str, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from slalom.corpus.schema import groups
     from slalom.corpus.source import open_source
-    from slalom.corpus.work import Job
+    from slalom.corpus.work import CorpusJob
 
     fingerprint = json.loads((whole / SUCCESS).read_text())["fingerprint"]
     call = {"method": "random"}
-    worker = Worker(Job(str(whole), fingerprint, None, {}, call))
+    worker = Worker(CorpusJob(str(whole), fingerprint, None, {}, call))
     group = next(groups(open_source(corpus).documents(), 4))
     before = (whole / "part-000000.parquet").read_bytes()
     assert worker(group).documents == 4

@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slalom import data
-from slalom.corpus.schema import Document, document, from_table, groups, to_table
+from slalom.corpus.schema import CorpusDocument, document, from_table, groups, to_table
 from slalom.corpus.source import Columns, _data_set, open_source
 from slalom.errors import InputError
 
 TEXTS = ["good film", 'bad "film", really\nbad', "größer ☃"]
 
 
-def read(path: Path | str, columns: Columns | None = None, most: int = 100) -> list[Document]:
+def read(path: Path | str, columns: Columns | None = None, most: int = 100) -> list[CorpusDocument]:
     return list(open_source(str(path), columns, most).documents())
 
 
@@ -40,7 +40,7 @@ def write_jsonl(path: Path, rows: list[Any]) -> Path:
     return path
 
 
-def texts(documents: list[Document]) -> list[str | None]:
+def texts(documents: list[CorpusDocument]) -> list[str | None]:
     return [None if one.text is None else one.text.decode() for one in documents]
 
 

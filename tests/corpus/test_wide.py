@@ -7,8 +7,8 @@ from scipy import sparse
 from slalom.audit import wide
 from slalom.audit.wide_system import (
     Data,
-    Point,
     Prior,
+    WidePoint,
     backward,
     blocks,
     forward,
@@ -45,7 +45,7 @@ def planted(d: int, k: int, background: bool, seed: int = 1) -> Slalom:
     return Slalom(values, rng.normal(0, 1, d), value, 0.3 if background else -np.inf).normalised()
 
 
-def somewhere(k: int = 2) -> tuple[Data, Point, Prior]:
+def somewhere(k: int = 2) -> tuple[Data, WidePoint, Prior]:
     """A small problem at a random point."""
     rng = np.random.default_rng(5)
     counts = sequences(7, 40, 0)
@@ -56,7 +56,7 @@ def somewhere(k: int = 2) -> tuple[Data, Point, Prior]:
     return data, point(data, parameters), Prior(0.3, 0.8, 2.0, outputs.mean(axis=0))
 
 
-def dense(at: Point) -> FloatArray:
+def dense(at: WidePoint) -> FloatArray:
     """The Jacobian column by column: (N K, parameters)."""
     n, k = at.told.shape
     unit = np.eye(at.parameters.size).reshape(*at.parameters.shape, -1)

@@ -22,7 +22,7 @@ from slalom.errors import InputError
 from slalom.evaluate.report import markdown
 from slalom.evaluate.results import Results
 from slalom.evaluate.run import evaluate
-from slalom.evaluate.store import LINES, Store, load
+from slalom.evaluate.store import LINES, EvaluationFolder, load
 from slalom.evaluate.table import Table
 from slalom.theory.planted import planted_function
 
@@ -156,17 +156,17 @@ def test_files_of_something_else_are_left_alone(explainer: Explainer, tmp_path: 
 
 
 def test_two_runs_cannot_share_a_directory(tmp_path: Path):
-    with Store(tmp_path, {"seed": 0}), pytest.raises(InputError, match="another run is writing"):
-        Store(tmp_path, {"seed": 0})
-    Store(tmp_path, {"seed": 0}).__exit__()
+    with EvaluationFolder(tmp_path, {"seed": 0}), pytest.raises(InputError, match="another run is writing"):
+        EvaluationFolder(tmp_path, {"seed": 0})
+    EvaluationFolder(tmp_path, {"seed": 0}).__exit__()
 
 
 SCRIPT = """
 import os, sys, time
 from slalom.cli import app
-from slalom.evaluate.store import LINES, Store
+from slalom.evaluate.store import LINES, EvaluationFolder
 
-add = Store.add
+add = EvaluationFolder.add
 
 def add_two(self, document):  # and wait to be killed
     add(self, document)
@@ -174,7 +174,7 @@ def add_two(self, document):  # and wait to be killed
         time.sleep(1)
 
 if "SLALOM_TEST_WAITS" in os.environ:
-    Store.add = add_two
+    EvaluationFolder.add = add_two
 
 for out in sys.argv[2:]:
     app(f"evaluate --data {sys.argv[1]} --out {out} --methods slalom,occlusion,random:seed=4 --no-figures "

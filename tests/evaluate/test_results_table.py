@@ -13,7 +13,7 @@ import pytest
 from slalom.evaluate.figures import draw
 from slalom.evaluate.page import render
 from slalom.evaluate.report import comparisons, document, markdown, report, write_report
-from slalom.evaluate.results import Finished, Measurement, Point, Results, Spent
+from slalom.evaluate.results import CurvePoint, Finished, Measurement, Results, Spent
 from slalom.evaluate.table import Table, figure, missing, verdict
 from slalom.files import to_json
 
@@ -51,7 +51,7 @@ def one(place: int) -> Finished:
         rows += [Measurement(name, method, "linear", "human_attention", f"n{i}", 1.0) for i in range(9)]
         spent.append(Spent(name, method, 10 + place, 100, 1000 * (place + 1), 0.5, 0.25))
         points += [
-            Point(name, method, curve, k / 4, level * k / 4)
+            CurvePoint(name, method, curve, k / 4, level * k / 4)
             for curve in ("deletion", "insertion")
             for k in (1, 2, 3, 4)
         ]

@@ -9,11 +9,11 @@ import heapq
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from slalom.audit.summary_read import Rows
+from slalom.audit.summary_read import ExplainedRows
 from slalom.corpus.schema import DocumentColumns
 from slalom.view.tables import Context, Document, Report, Section, Table, order, sides, spurious, unstable
 
@@ -46,7 +46,7 @@ def named(table: Table) -> list[str]:
 
 
 def of_corpus(
-    batches: Iterable[Rows],
+    batches: Iterable[ExplainedRows],
     key_of: Callable[[DocumentColumns, int], Key],
     wanted: Mapping[Key, tuple[str, list[str]]],
     ranking: int,
@@ -78,7 +78,7 @@ def of_corpus(
     return contexts, {row: document for row, document in seen.items() if row in used}
 
 
-def _context(rows: Rows, at: int, place: tuple[int, int], document: int) -> Context:
+def _context(rows: ExplainedRows, at: int, place: tuple[int, int], document: int) -> Context:
     first, last = max(place[0], at - _AROUND), min(place[1], at + _AROUND + 1)
     before, after = _written(rows, first, at), _written(rows, at + 1, last)
     gap = " " if rows.gaps[at] and at > place[0] else ""
@@ -91,7 +91,7 @@ def _context(rows: Rows, at: int, place: tuple[int, int], document: int) -> Cont
     )
 
 
-def _document(rows: Rows, place: tuple[int, int], document: int, ranking: int) -> Document:
+def _document(rows: ExplainedRows, place: tuple[int, int], document: int, ranking: int) -> Document:
     words: list[tuple[str, float]] = []
     for at in range(place[0], min(place[1], place[0] + _LONGEST)):
         if rows.gaps[at] and at > place[0]:
@@ -104,7 +104,7 @@ def _document(rows: Rows, place: tuple[int, int], document: int, ranking: int) -
     return Document(_id(rows, document), rows.single["target"][document] or "", tuple(words))
 
 
-def _written(rows: Rows, first: int, last: int) -> str:
+def _written(rows: ExplainedRows, first: int, last: int) -> str:
     parts = [
         (" " if rows.gaps[at] and at > first else "") + rows.strings[rows.tokens[at]].removeprefix("…")
         for at in range(first, last)
@@ -112,11 +112,11 @@ def _written(rows: Rows, first: int, last: int) -> str:
     return "".join(parts)
 
 
-def _row(rows: Rows, document: int) -> int:
+def _row(rows: ExplainedRows, document: int) -> int:
     return int(rows.single["row"][document])
 
 
-def _id(rows: Rows, document: int) -> str:
+def _id(rows: ExplainedRows, document: int) -> str:
     given = rows.single["id"][document]
     return str(_row(rows, document)) if given is None else given
 
@@ -154,6 +154,42 @@ def _around(text: str, start: int, end: int, row: int) -> Context:
     before = ("…" if first else "") + " ".join(text[first:start].split(" "))
     after = " ".join(text[end:last].split(" ")) + ("…" if last < len(text) else "")
     return Context(before, text[start:end], after, f"text {row + 1}", row)
+
+
+_FEW = 10
+"""Held-out queries below which an R² is mostly chance."""
+_VARYING = 0.05
+"""Of the output: answers that vary by less leave a surrogate nothing to explain."""
+
+
+Measured = Literal["r2", "rmse", "linear_r2", "constant_rmse", "heldout_queries", "output"]
+
+
+def general(reason: str) -> str:
+    """An error without what belongs to one document: quoted text and numbers."""
+    short = re.sub(r"'[^']*'|\"[^\"]*\"", "‘…’", " ".join(reason.split()))
+    return re.sub(r"\d+", "N", short)[:200]
+
+
+def why_bad(single: DocumentColumns, i: int) -> str:
+    """What the numbers of a document say about a bad fit."""
+
+    def number(name: Measured) -> float:
+        value = single[name][i]
+        return math.nan if value is None else float(value)
+
+    r2, linear, held_out = number("r2"), number("linear_r2"), number("heldout_queries")
+    spread, output = number("constant_rmse"), number("output")
+    reasons = []
+    if linear > r2 + 0.02:
+        reasons.append(f"a linear surrogate fits better ({linear:.2f})")
+    if spread < _VARYING * abs(output):
+        reasons.append(f"the answers hardly vary (by {spread:.2g} around {output:+.2f})")
+    if held_out < _FEW:
+        reasons.append(f"measured on {held_out:.0f} queries only")
+    if not reasons:
+        reasons.append(f"off by {number('rmse'):.2g} where the answers vary by {spread:.2g}")
+    return "; ".join([*reasons, *(note for note in single["notes"][i] or [])])
 
 
 def summary_report(summary: Summary) -> Report:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import heapq
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from slalom.audit.report import LEVELS, named, of_corpus
-from slalom.audit.summary_read import Batch, Moments, Rows, Source, Sums, open_output, read
+from slalom.audit.report import LEVELS, general, named, of_corpus, why_bad
+from slalom.audit.summary_read import Batch, ExplainedParts, ExplainedRows, Moments, Sums, open_output, read
 from slalom.checks import at_least_one, check
 from slalom.corpus import schema
 from slalom.corpus.schema import DocumentColumns
@@ -21,42 +20,6 @@ from slalom.errors import InputError
 from slalom.files import Record
 from slalom.tokens import IntArray
 from slalom.view.tables import Context, Document, Table, least_count, order
-
-_FEW = 10
-"""Held-out queries below which an R² is mostly chance."""
-_VARYING = 0.05
-"""Of the output: answers that vary by less leave a surrogate nothing to explain."""
-
-
-Measured = Literal["r2", "rmse", "linear_r2", "constant_rmse", "heldout_queries", "output"]
-
-
-def general(reason: str) -> str:
-    """An error without what belongs to one document: quoted text and numbers."""
-    short = re.sub(r"'[^']*'|\"[^\"]*\"", "‘…’", " ".join(reason.split()))
-    return re.sub(r"\d+", "N", short)[:200]
-
-
-def why_bad(single: DocumentColumns, i: int) -> str:
-    """What the numbers of a document say about a bad fit."""
-
-    def number(name: Measured) -> float:
-        value = single[name][i]
-        return math.nan if value is None else float(value)
-
-    r2, linear, held_out = number("r2"), number("linear_r2"), number("heldout_queries")
-    spread, output = number("constant_rmse"), number("output")
-    reasons = []
-    if linear > r2 + 0.02:
-        reasons.append(f"a linear surrogate fits better ({linear:.2f})")
-    if spread < _VARYING * abs(output):
-        reasons.append(f"the answers hardly vary (by {spread:.2g} around {output:+.2f})")
-    if held_out < _FEW:
-        reasons.append(f"measured on {held_out:.0f} queries only")
-    if not reasons:
-        reasons.append(f"off by {number('rmse'):.2g} where the answers vary by {spread:.2g}")
-    return "; ".join([*reasons, *(note for note in single["notes"][i] or [])])
-
 
 By = Literal["target", "class"]
 
@@ -78,7 +41,7 @@ class Misfit:
 
 
 @dataclass(frozen=True)
-class Failure:
+class FailureReason:
     """Documents that could not be explained, by reason."""
 
     reason: str
@@ -105,7 +68,7 @@ class Summary:
     """To two digits; NaN where none was measured."""
     misfits: tuple[Misfit, ...]
     """The worst first."""
-    failures: tuple[Failure, ...]
+    failures: tuple[FailureReason, ...]
     """The most frequent first."""
     contexts: Mapping[tuple[str, str], tuple[Context, ...]] = field(default_factory=dict)
     """Where the strongest words stand, by label and token, if that was asked for."""
@@ -211,7 +174,7 @@ class _Seen:
     _worst: list[tuple[float, int, Misfit]] = field(default_factory=list)
     _failed: dict[str, tuple[int, str]] = field(default_factory=dict)
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: ExplainedRows) -> None:
         status = rows.single["status"]
         self.documents += len(status)
         self.explained += len(rows.explained)
@@ -221,7 +184,7 @@ class _Seen:
             self._fit(rows.single, i)
         self._sum(rows)
 
-    def _sum(self, rows: Rows) -> None:
+    def _sum(self, rows: ExplainedRows) -> None:
         if len(rows.explained) == 0:
             return
         known = self.vocabulary
@@ -269,7 +232,7 @@ class _Seen:
         push(self._worst, entry)
 
     def examples(
-        self, source: Source, tables: tuple[Table, ...], batch: int
+        self, source: ExplainedParts, tables: tuple[Table, ...], batch: int
     ) -> tuple[dict[tuple[str, str], tuple[Context, ...]], dict[int, Document]]:
         """Where the words that a page names stand; the documents are read once more."""
         wanted = {
@@ -285,8 +248,8 @@ class _Seen:
     def misfits(self) -> tuple[Misfit, ...]:
         return tuple(misfit for *_, misfit in sorted(self._worst, key=lambda entry: entry[:2], reverse=True))
 
-    def failures(self) -> tuple[Failure, ...]:
-        found = [Failure(reason, count, example) for reason, (count, example) in self._failed.items()]
+    def failures(self) -> tuple[FailureReason, ...]:
+        found = [FailureReason(reason, count, example) for reason, (count, example) in self._failed.items()]
         return tuple(sorted(found, key=lambda failure: -failure.documents))
 
     def tables(self, min_count: int) -> tuple[Table, ...]:

@@ -39,7 +39,7 @@ _SHOWN = ("value", "importance", "share", "removal")
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class ExplainedRows:
     """Some documents in the order of the file, and the tokens of those that were explained."""
 
     single: schema.DocumentColumns
@@ -60,7 +60,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Source:
+class ExplainedParts:
     """The parts of an explained corpus."""
 
     files: tuple[str, ...]
@@ -71,7 +71,7 @@ class Source:
     """Whether the run that writes it has come to its end."""
 
 
-def open_output(output: str) -> Source:
+def open_output(output: str) -> ExplainedParts:
     """The Parquet parts in a directory (or the one file) that `slalom explain-corpus` wrote."""
     schema.arrow()
     system, path = filesystem(output)
@@ -84,7 +84,7 @@ def open_output(output: str) -> Source:
             f"{output!r} holds no explained documents: no Parquet file of `slalom explain-corpus`"
         )
     running = not single and system.exists(f"{path}/{MANIFEST}") and not system.exists(f"{path}/{SUCCESS}")
-    return Source(files, system, _names(system, files), not running)
+    return ExplainedParts(files, system, _names(system, files), not running)
 
 
 def _parts(system: AbstractFileSystem, path: str) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def _filled(footer: pyarrow.parquet.FileMetaData, column: str) -> bool:
     return False
 
 
-def read(source: Source, batch: int) -> Iterator[Rows]:
+def read(source: ExplainedParts, batch: int) -> Iterator[ExplainedRows]:
     """All documents, `batch` at a time."""
     _, lib = _parquet()
     lists = [_column(name) for name in source.names]
@@ -160,7 +160,7 @@ def _same_run(metadata: dict[bytes, bytes] | None, file: str, run: bytes | None)
     return own
 
 
-def _rows(part: pyarrow.RecordBatch, names: Sequence[str], file: str) -> Rows:
+def _rows(part: pyarrow.RecordBatch, names: Sequence[str], file: str) -> ExplainedRows:
     single = cast(schema.DocumentColumns, {name: part.column(name).to_pylist() for name in _SINGLE})
     first = part.column(_column(names[0]))
     good = np.array([status == schema.OK for status in single["status"]], bool)
@@ -177,7 +177,7 @@ def _rows(part: pyarrow.RecordBatch, names: Sequence[str], file: str) -> Rows:
     codes = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     inner = _inner(owner, codes, words, starts, ends)
     found, kinds = np.unique(codes + len(words) * inner, return_inverse=True)
-    return Rows(
+    return ExplainedRows(
         single,
         explained,
         owner,

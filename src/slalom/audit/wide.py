@@ -14,9 +14,9 @@ from scipy import sparse
 
 from slalom.audit.wide_system import (
     Data,
-    Point,
+    PosteriorSpread,
     Prior,
-    Spread,
+    WidePoint,
     backward,
     blocks,
     point,
@@ -88,7 +88,7 @@ def fit(counts: Counts, outputs: FloatArray, *, background: bool = True, seed: i
     return _result(at, prior, found, iterations, status)
 
 
-def _result(at: Point, prior: Prior, found: Spread, iterations: int, status: str) -> WideFit:
+def _result(at: WidePoint, prior: Prior, found: PosteriorSpread, iterations: int, status: str) -> WideFit:
     w0 = float(at.parameters[-1, 0])
     s0 = float(np.log(w0)) if w0 > 0 else -np.inf
     surrogate = Slalom(at.values[:-1], at.parameters[:-1, 0], at.values[-1], s0).normalised()
@@ -112,7 +112,7 @@ def _constant(data: Data) -> WideFit:
     return WideFit(surrogate, np.zeros(d), zero, zero, 0.0, 0.0, 0, "constant")
 
 
-def _iterate(data: Data, background: bool, seed: int) -> tuple[Point, Prior, int, str]:
+def _iterate(data: Data, background: bool, seed: int) -> tuple[WidePoint, Prior, int, str]:
     variance = float(data.outputs.var())
     prior = Prior(0.1 * variance, 1.0, variance, data.outputs.mean(axis=0))
     start = np.zeros(((data.counts.shape or (0, 0))[1] + 1, 1 + data.outputs.shape[1]))
@@ -131,7 +131,7 @@ def _iterate(data: Data, background: bool, seed: int) -> tuple[Point, Prior, int
     return at, prior, _MAX_ITERATIONS, "max_iterations"
 
 
-def _free(at: Point, background: bool, gradient: FloatArray | None = None) -> FloatArray:
+def _free(at: WidePoint, background: bool, gradient: FloatArray | None = None) -> FloatArray:
     """Which parameters may move: no background, or one of weight zero that would go below it, stays."""
     free = np.ones((*at.parameters.shape, 1))
     if not background:
@@ -141,7 +141,7 @@ def _free(at: Point, background: bool, gradient: FloatArray | None = None) -> Fl
     return free
 
 
-def _gradient(data: Data, prior: Prior, at: Point) -> FloatArray:
+def _gradient(data: Data, prior: Prior, at: WidePoint) -> FloatArray:
     """Downhill."""
     pull = backward(at, (data.outputs - at.told)[:, :, None]) / prior.noise
     return pull - prior.precision(len(pull) - 1) * _around(prior, at.parameters)[:, :, None]
@@ -151,12 +151,14 @@ def _around(prior: Prior, parameters: FloatArray) -> FloatArray:
     return parameters - np.append(0.0, prior.centre)
 
 
-def _objective(data: Data, prior: Prior, at: Point) -> float:
+def _objective(data: Data, prior: Prior, at: WidePoint) -> float:
     own = prior.precision(len(at.parameters) - 1)[:, :, 0] * _around(prior, at.parameters) ** 2
     return float(((data.outputs - at.told) ** 2).sum()) / prior.noise + float(own.sum())
 
 
-def _step(data: Data, prior: Prior, at: Point, background: bool, damping: float) -> tuple[Point, float]:
+def _step(
+    data: Data, prior: Prior, at: WidePoint, background: bool, damping: float
+) -> tuple[WidePoint, float]:
     """A damped step that lowers the objective; where none does, the values alone."""
     now, gradient = _objective(data, prior, at), _gradient(data, prior, at)
     free = _free(at, background, gradient)
@@ -177,7 +179,7 @@ def _moved(parameters: FloatArray, step: FloatArray) -> FloatArray:
     return moved
 
 
-def _values(data: Data, prior: Prior, at: Point) -> Point:
+def _values(data: Data, prior: Prior, at: WidePoint) -> WidePoint:
     """The point with the best values at these importances: a linear problem."""
     free = np.ones((*at.parameters.shape, 1))
     free[:, 0] = 0.0
@@ -187,13 +189,13 @@ def _values(data: Data, prior: Prior, at: Point) -> Point:
     return point(data, at.parameters + step)
 
 
-def _settled(data: Data, before: Point, after: Point) -> bool:
+def _settled(data: Data, before: WidePoint, after: WidePoint) -> bool:
     left = float(((data.outputs - after.told) ** 2).sum())
     moved = float(((before.told - after.told) ** 2).sum())
     return moved <= 1e-4 * left or left <= _EXACT * float((data.outputs**2).sum())
 
 
-def _reestimate(data: Data, at: Point, prior: Prior, found: Spread) -> Prior:
+def _reestimate(data: Data, at: WidePoint, prior: Prior, found: PosteriorSpread) -> Prior:
     """MacKay's fixed point: variances from residuals and parameters, less what the posterior leaves open."""
     d, k = len(at.parameters) - 1, at.values.shape[1]
     left = float(((data.outputs - at.told) ** 2).sum())

@@ -52,7 +52,7 @@ class Prior:
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class WidePoint:
     """Parameters (d + 1, 1 + K) and what they predict."""
 
     parameters: FloatArray
@@ -68,7 +68,7 @@ class Point:
         return self.parameters[:, 1:]
 
 
-def point(data: Data, parameters: FloatArray) -> Point:
+def point(data: Data, parameters: FloatArray) -> WidePoint:
     """The predictions at these parameters."""
     weights, w0 = np.exp(parameters[:-1, 0]), parameters[-1, 0]
     entries = data.counts.data * weights[data.counts.indices]
@@ -77,10 +77,10 @@ def point(data: Data, parameters: FloatArray) -> Point:
     shares = sparse.csr_array((entries, data.counts.indices, data.counts.indptr), shape=data.counts.shape)
     background = w0 / mass
     told = shares @ parameters[:-1, 1:] + background[:, None] * parameters[-1, 1:]
-    return Point(parameters, shares, background, mass, told)
+    return WidePoint(parameters, shares, background, mass, told)
 
 
-def forward(at: Point, change: FloatArray) -> FloatArray:
+def forward(at: WidePoint, change: FloatArray) -> FloatArray:
     """J x: (N, K, m) from (d + 1, 1 + K, m)."""
     n_types, m = len(change) - 1, change.shape[2]
     stack = change[:-1].copy()
@@ -92,7 +92,7 @@ def forward(at: Point, change: FloatArray) -> FloatArray:
     return result
 
 
-def backward(at: Point, residual: FloatArray) -> FloatArray:
+def backward(at: WidePoint, residual: FloatArray) -> FloatArray:
     """Jᵀ r: (d + 1, 1 + K, m) from (N, K, m)."""
     n, k, m = residual.shape
     stack = np.concatenate([(at.told[:, :, None] * residual).sum(axis=1, keepdims=True), residual], axis=1)
@@ -136,7 +136,7 @@ class Blocks:
         return result
 
 
-def blocks(at: Point, prior: Prior, damping: float = 0.0) -> Blocks:
+def blocks(at: WidePoint, prior: Prior, damping: float = 0.0) -> Blocks:
     """The diagonal blocks of the system."""
     squares = sparse.csr_array((at.shares.data**2, at.shares.indices, at.shares.indptr), at.shares.shape).T
     n = len(at.told)
@@ -155,7 +155,7 @@ def blocks(at: Point, prior: Prior, damping: float = 0.0) -> Blocks:
     return Blocks(np.maximum(a, tiny), b / prior.noise, c * scale + (1.0 + damping) * own[:, 1])
 
 
-def system(at: Point, prior: Prior, damping: float, own: Blocks) -> Callable[[FloatArray], FloatArray]:
+def system(at: WidePoint, prior: Prior, damping: float, own: Blocks) -> Callable[[FloatArray], FloatArray]:
     """x ↦ (JᵀJ / noise + Λ + damping · diagonal) x; `own` are the damped blocks."""
     precision = prior.precision(len(at.parameters) - 1)
     share = damping / (1.0 + damping)
@@ -203,7 +203,7 @@ def solve(
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class PosteriorSpread:
     """Variances of the parameters, and how many parameters the data have determined."""
 
     variance: FloatArray
@@ -213,14 +213,14 @@ class Spread:
 
 def spread(
     data: Data,
-    at: Point,
+    at: WidePoint,
     prior: Prior,
     free: FloatArray,
     samples: int,
     rng: np.random.Generator,
     tolerance: float = 1e-2,
     most: int = 400,
-) -> Spread:
+) -> PosteriorSpread:
     """The posterior at a point, from random samples: a Gaussian with precision Q = JᵀJ / noise + Λ.
 
     A sample x is the solution of Q x = b with b = Jᵀ ε / √noise + Λ^½ η, ε and η standard normal. Given all
@@ -246,7 +246,7 @@ def spread(
     known = own.inverse() * np.concatenate([fixed, fixed[:, :1] * fixed[:, 1:]], axis=1)
     variance = known + total / samples
     used = precision[:-1, :, 0] * variance[:-1, : 1 + k]
-    return Spread(variance, float(fixed[:-1].sum() - used.sum() + fixed[-1].sum()))
+    return PosteriorSpread(variance, float(fixed[:-1].sum() - used.sum() + fixed[-1].sum()))
 
 
 def _products(sample: FloatArray) -> FloatArray:

@@ -21,9 +21,9 @@ from ipaddress import ip_address
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from slalom.corpus.schema import Group, arrow, from_table, to_table
-from slalom.corpus.store import Part, Store
-from slalom.corpus.work import Job, Worker
+from slalom.corpus.schema import DocumentGroup, arrow, from_table, to_table
+from slalom.corpus.store import CorpusFolder, Part
+from slalom.corpus.work import CorpusJob, Worker
 from slalom.errors import MissingExtraError, ModelError, SlalomError
 from slalom.files import Record
 
@@ -92,7 +92,9 @@ _FRUITLESS = 5
 """How often in a row the cluster may fail without a single group being finished."""
 
 
-def explain_groups(job: Job, where: Where, missing: Iterator[Group], count: Callable[[Part], None]) -> None:
+def explain_groups(
+    job: CorpusJob, where: Where, missing: Iterator[DocumentGroup], count: Callable[[Part], None]
+) -> None:
     """Explain groups on the workers of a cluster; `count` hears of each of them once."""
     ray = _ray()
     wave: Wave = {}
@@ -107,7 +109,7 @@ def explain_groups(job: Job, where: Where, missing: Iterator[Group], count: Call
         _finish(ray, job, where, wave, count)
 
 
-def _finish(ray: ModuleType, job: Job, where: Where, wave: Wave, count: Callable[[Part], None]) -> None:
+def _finish(ray: ModuleType, job: CorpusJob, where: Where, wave: Wave, count: Callable[[Part], None]) -> None:
     """Explain all groups of a wave, through the loss of workers and nodes."""
     fruitless = 0
     while wave:
@@ -129,9 +131,9 @@ def _strike(wave: Wave, number: int, part: Part, count: Callable[[Part], None]) 
         count(part)
 
 
-def _take_stock(job: Job, wave: Wave, count: Callable[[Part], None]) -> None:
+def _take_stock(job: CorpusJob, wave: Wave, count: Callable[[Part], None]) -> None:
     """Strike out what was written by workers that could not tell of it any more."""
-    store = Store(job.output)
+    store = CorpusFolder(job.output)
     for number in list(wave):
         part = store.part(number, job.fingerprint)
         if part is not None:
@@ -139,7 +141,7 @@ def _take_stock(job: Job, wave: Wave, count: Callable[[Part], None]) -> None:
 
 
 def _stream(
-    ray: ModuleType, job: Job, where: Where, tables: list[pyarrow.Table]
+    ray: ModuleType, job: CorpusJob, where: Where, tables: list[pyarrow.Table]
 ) -> Iterator[tuple[int, Part]]:
     with watched(ray) as register:
         results = (
@@ -168,7 +170,7 @@ def _stream(
 class GroupWorker:
     """A worker as Ray Data calls it. The model is opened with the first group, so that its error is told."""
 
-    def __init__(self, job: Job, register: ActorHandle):
+    def __init__(self, job: CorpusJob, register: ActorHandle):
         import ray
 
         context = ray.get_runtime_context()

@@ -11,10 +11,10 @@ from typing import Literal
 
 from slalom.checks import at_least_one
 from slalom.corpus import schema
-from slalom.corpus.schema import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, Group, groups, limited
+from slalom.corpus.schema import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, DocumentGroup, groups, limited
 from slalom.corpus.source import Columns, model_identity, model_source, open_source
-from slalom.corpus.store import MANIFEST, SUCCESS, Part, Store, canonical, locked, part_number
-from slalom.corpus.work import Job, Worker
+from slalom.corpus.store import MANIFEST, SUCCESS, CorpusFolder, Part, canonical, locked, part_number
+from slalom.corpus.work import CorpusJob, Worker
 from slalom.errors import InputError
 from slalom.files import Record, plain
 from slalom.models.endpoint import Endpoint
@@ -155,7 +155,7 @@ def explain_corpus(
     if prompt is not None:
         access |= {"prompt": prompt, "labels": labels}
     where = where or Where()
-    store = Store(output)
+    store = CorpusFolder(output)
     corpus = open_source(source, Columns(text, id, split), max_characters)
     settings = {
         "call": call,
@@ -171,25 +171,25 @@ def explain_corpus(
     known = model_identity(model) if endpoint is None else {"name": endpoint.model}
     manifest = _manifest(corpus.identity(), known, settings)
     tables = {"keep_text": keep_text, "tokens": tokens_table, "threads": where.threads}
-    job = Job(store.address, manifest["fingerprint"], model_source(model), access, call, **tables)
+    job = CorpusJob(store.address, manifest["fingerprint"], model_source(model), access, call, **tables)
     cut = groups(limited(corpus.documents(), limit), group)
     if fresh:
         _clear(store)
     return _prepare(store, manifest, resume) or _locked(store, manifest, job, where, cut, resume, progress)
 
 
-def _clear(store: Store) -> None:
+def _clear(store: CorpusFolder) -> None:
     if MANIFEST in store.names():
         with locked(store):
             store.clear()
 
 
 def _locked(
-    store: Store,
+    store: CorpusFolder,
     manifest: Record,
-    job: Job,
+    job: CorpusJob,
     where: Where,
-    cut: Iterator[Group],
+    cut: Iterator[DocumentGroup],
     resume: bool | None,
     progress: Progress | None,
 ) -> Totals:
@@ -208,10 +208,10 @@ def _locked(
 
 
 def _run(
-    store: Store,
-    job: Job,
+    store: CorpusFolder,
+    job: CorpusJob,
     where: Where,
-    cut: Iterator[Group],
+    cut: Iterator[DocumentGroup],
     done: dict[int, Part],
     progress: Progress | None,
 ) -> Totals:
@@ -224,7 +224,7 @@ def _run(
         if progress is not None:
             progress(totals)
 
-    def missing() -> Iterator[Group]:
+    def missing() -> Iterator[DocumentGroup]:
         for group in cut:
             if group.number in done:
                 count(done.pop(group.number), before=True)
@@ -244,7 +244,7 @@ def _run(
     return totals
 
 
-def _alone(job: Job, missing: Iterator[Group], count: Callable[[Part], None]) -> None:
+def _alone(job: CorpusJob, missing: Iterator[DocumentGroup], count: Callable[[Part], None]) -> None:
     worker = None
     for group in missing:
         worker = worker or Worker(job)
@@ -262,7 +262,7 @@ def _manifest(source: Record, model: Record, settings: Record) -> Record:
     return what | {"fingerprint": hashlib.sha256(canonical(what).encode()).hexdigest()}
 
 
-def _prepare(store: Store, manifest: Record, resume: bool | None) -> Totals | None:
+def _prepare(store: CorpusFolder, manifest: Record, resume: bool | None) -> Totals | None:
     """The totals of a run that is finished already; raises where the output belongs to another run.
 
     Who resumes has the parts checked, also those of a finished run: then there are no totals yet.
@@ -290,7 +290,7 @@ def _prepare(store: Store, manifest: Record, resume: bool | None) -> Totals | No
     return finished
 
 
-def _finished(store: Store) -> Totals | None:
+def _finished(store: CorpusFolder) -> Totals | None:
     """What the run in the directory came to, if it ended well; its parts may be damaged since."""
     success = store.read_json(SUCCESS)
     if success is None:

@@ -156,7 +156,7 @@ MAX_CHARACTERS = 100_000
 
 
 @dataclass(frozen=True)
-class Document:
+class CorpusDocument:
     """A row of the corpus: its text, or why it has none."""
 
     row: int
@@ -171,36 +171,36 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Group:
+class DocumentGroup:
     """Documents that follow each other: the unit of work, of output and of what a restart repeats."""
 
     number: int
-    documents: tuple[Document, ...]
+    documents: tuple[CorpusDocument, ...]
 
     @property
     def size(self) -> int:
         return sum(document.size for document in self.documents)
 
 
-def document(row: int, name: object, text: object, most: int = MAX_CHARACTERS) -> Document:
+def document(row: int, name: object, text: object, most: int = MAX_CHARACTERS) -> CorpusDocument:
     """A document from whatever a reader found in the columns of the name and of the text."""
     name = str(row) if name is None else _readable(name)
     if text is None:
-        return Document(row, name, None, None, "the text is null")
+        return CorpusDocument(row, name, None, None, "the text is null")
     if not isinstance(text, str | bytes):
         kind = type(text).__name__
-        return Document(row, name, None, None, f"the text is no text but a {kind}: {shown(text)}")
+        return CorpusDocument(row, name, None, None, f"the text is no text but a {kind}: {shown(text)}")
     data = text if isinstance(text, bytes) else _bytes(text)
     digest = hashlib.sha256(data).hexdigest()
     if len(data) > most and (size := len(data.decode("utf-8", "replace"))) > most:
         problem = f"the text has {size:,} characters, more than the limit of {most:,} (--max-characters)"
-        return Document(row, name, None, digest, problem)
-    return Document(row, name, data, digest)
+        return CorpusDocument(row, name, None, digest, problem)
+    return CorpusDocument(row, name, data, digest)
 
 
 def groups(
-    documents: Iterable[Document], size: int = GROUP, characters: int = GROUP_CHARACTERS
-) -> Iterator[Group]:
+    documents: Iterable[CorpusDocument], size: int = GROUP, characters: int = GROUP_CHARACTERS
+) -> Iterator[DocumentGroup]:
     """The documents in groups of at most `size`, cut where their texts grow beyond `characters` bytes.
 
     The groups follow from the input alone, so that every run, with any number of workers, has the same.
@@ -208,20 +208,20 @@ def groups(
     number, held, weight = 0, [], 0
     for one in documents:
         if held and (len(held) == size or weight + one.size > characters):
-            yield Group(number, tuple(held))
+            yield DocumentGroup(number, tuple(held))
             number, held, weight = number + 1, [], 0
         held.append(one)
         weight += one.size
     if held:
-        yield Group(number, tuple(held))
+        yield DocumentGroup(number, tuple(held))
 
 
-def limited(documents: Iterator[Document], limit: int | None) -> Iterator[Document]:
+def limited(documents: Iterator[CorpusDocument], limit: int | None) -> Iterator[CorpusDocument]:
     """The first documents; all of them without a limit."""
     return islice(documents, limit)
 
 
-def to_table(group: Group) -> pyarrow.Table:
+def to_table(group: DocumentGroup) -> pyarrow.Table:
     """A group as a table, to be sent to a worker."""
     pa = arrow()
     columns = {
@@ -235,11 +235,13 @@ def to_table(group: Group) -> pyarrow.Table:
     return pa.table(columns)
 
 
-def from_table(table: pyarrow.Table) -> Group:
+def from_table(table: pyarrow.Table) -> DocumentGroup:
     """The group in a table made by `to_table`."""
     rows = table.to_pylist()
     number = rows[0]["number"]
-    return Group(number, tuple(Document(**{k: v for k, v in r.items() if k != "number"}) for r in rows))
+    return DocumentGroup(
+        number, tuple(CorpusDocument(**{k: v for k, v in r.items() if k != "number"}) for r in rows)
+    )
 
 
 def _bytes(text: str) -> bytes:

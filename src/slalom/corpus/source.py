@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slalom.corpus.readers import KINDS, File, check_columns, checksum, header, kind_of, rows
-from slalom.corpus.schema import MAX_CHARACTERS, Document, document
+from slalom.corpus.schema import MAX_CHARACTERS, CorpusDocument, document
 from slalom.data.dataset import TEXTS
 from slalom.data.public import known
 from slalom.data.tables import Bad, Row
@@ -52,7 +52,7 @@ class Source:
     """A corpus that was found: `documents` reads it, `identity` tells it from every other."""
 
     identity: Identity
-    documents: Callable[[], Iterator[Document]]
+    documents: Callable[[], Iterator[CorpusDocument]]
 
 
 def open_source(given: str, columns: Columns | None = None, most: int = MAX_CHARACTERS) -> Source:
@@ -65,10 +65,10 @@ def open_source(given: str, columns: Columns | None = None, most: int = MAX_CHAR
     wanted = columns or Columns()
     columns, identity, read = _data_set(given, wanted) if found is None else _from_files(found, wanted)
 
-    def documents() -> Iterator[Document]:
+    def documents() -> Iterator[CorpusDocument]:
         for row, (name, content) in enumerate(_chosen(read(), columns)):
             if isinstance(content, Bad):
-                yield Document(row, str(row), None, None, content.reason)
+                yield CorpusDocument(row, str(row), None, None, content.reason)
             else:
                 given_name = content.get(columns.id) if columns.id else name
                 yield document(row, given_name, content.get(columns.text or "text"), most)

@@ -25,7 +25,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, cast
 
 from slalom.corpus import schema
 from slalom.errors import InputError
@@ -50,7 +50,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Store:
+class CorpusFolder:
     """The output directory at a local path or at any address that fsspec knows."""
 
     given: str
@@ -218,7 +218,7 @@ class Owner(TypedDict, total=False):
 
 
 @contextmanager
-def locked(store: Store) -> Iterator[None]:
+def locked(store: CorpusFolder) -> Iterator[None]:
     """Inside, no other run writes to the directory; raises an InputError where one does already.
 
     On a local file system the lock ends with its process. Elsewhere it is a file that names its owner and is
@@ -230,7 +230,7 @@ def locked(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def _locked_here(store: Store) -> Iterator[None]:
+def _locked_here(store: CorpusFolder) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     lock = FileLock(store.path(LOCK))
@@ -249,7 +249,7 @@ def _locked_here(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def _locked_elsewhere(store: Store) -> Iterator[None]:
+def _locked_elsewhere(store: CorpusFolder) -> Iterator[None]:
     mine = Owner(host=socket.gethostname(), pid=os.getpid(), token=secrets.token_hex(8))
     _take(store, mine)
     stop = threading.Event()
@@ -260,24 +260,24 @@ def _locked_elsewhere(store: Store) -> Iterator[None]:
     finally:
         stop.set()
         beat.join()
-        if _owner(store).get("token") == mine["token"]:
+        if _owner(store).get("token") == mine.get("token"):
             store.remove(LOCK)
 
 
-def _busy(store: Store, owner: str = "") -> str:
+def _busy(store: CorpusFolder, owner: str = "") -> str:
     return f"another run is writing to {store.given!r}{owner}; wait until it ends, or choose another output"
 
 
-def _take(store: Store, mine: Owner) -> None:
+def _take(store: CorpusFolder, mine: Owner) -> None:
     there = _owner(store)
     if there and not _stale(there):
         raise InputError(_busy(store, f" (process {there.get('pid')} on {there.get('host')})"))
     _write(store, mine)
-    if _owner(store).get("token") != mine["token"]:
+    if _owner(store).get("token") != mine.get("token"):
         raise InputError(f"another run started to write to {store.given!r} at the same moment; try again")
 
 
-def _write(store: Store, mine: Owner) -> None:
+def _write(store: CorpusFolder, mine: Owner) -> None:
     try:
         store.fs.pipe_file(store.path(LOCK), _content(mine))
     except OSError as error:
@@ -288,7 +288,7 @@ def _content(mine: Owner) -> bytes:
     return json.dumps({**mine, "alive": time.time()}).encode()
 
 
-def _owner(store: Store) -> Owner:
+def _owner(store: CorpusFolder) -> Owner:
     """What the lock says; nothing where there is none. A lock that is being written says little."""
     store.fs.invalidate_cache()
     try:
@@ -297,10 +297,10 @@ def _owner(store: Store) -> Owner:
         return Owner()
     except ValueError:
         found = None
-    return found if isinstance(found, dict) else Owner(alive=_modified(store))
+    return cast(Owner, found) if isinstance(found, dict) else Owner(alive=_modified(store))
 
 
-def _modified(store: Store) -> float:
+def _modified(store: CorpusFolder) -> float:
     try:
         return store.fs.modified(store.path(LOCK)).timestamp()
     except (OSError, NotImplementedError):
@@ -326,9 +326,9 @@ def _runs(pid: object) -> bool:
     return True
 
 
-def _beat(store: Store, mine: Owner, stop: threading.Event) -> None:
+def _beat(store: CorpusFolder, mine: Owner, stop: threading.Event) -> None:
     while not stop.wait(BEAT):
         # A sign of life that fails to be written is made up for by the next one.
         with suppress(OSError, InputError):
-            if _owner(store).get("token") == mine["token"]:
+            if _owner(store).get("token") == mine.get("token"):
                 _write(store, mine)

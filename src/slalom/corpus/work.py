@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from slalom.api import Explainer
 from slalom.corpus import schema
-from slalom.corpus.schema import Document, Group
-from slalom.corpus.store import Part, Store
+from slalom.corpus.schema import CorpusDocument, DocumentGroup
+from slalom.corpus.store import CorpusFolder, Part
 from slalom.errors import InputError, ModelError, SlalomError, StoppedError
 from slalom.explanation import Explanation
 from slalom.files import Record, decode, put, to_json
@@ -35,7 +35,7 @@ Outcome = Explanation | Exception
 
 
 def documents_table(
-    documents: Sequence[Document], outcomes: Sequence[Outcome], fingerprint: str, keep_text: bool
+    documents: Sequence[CorpusDocument], outcomes: Sequence[Outcome], fingerprint: str, keep_text: bool
 ) -> pyarrow.Table:
     """One row for each document, in the order given."""
     rows = [_row(one, outcome, keep_text) for one, outcome in zip(documents, outcomes, strict=True)]
@@ -44,7 +44,7 @@ def documents_table(
 
 
 def tokens_table(
-    documents: Sequence[Document], outcomes: Sequence[Outcome], fingerprint: str
+    documents: Sequence[CorpusDocument], outcomes: Sequence[Outcome], fingerprint: str
 ) -> pyarrow.Table:
     """One row for each token of the documents that were explained."""
     rows: list[Record] = []
@@ -59,7 +59,7 @@ def _table(rows: list[Record], of: pyarrow.Schema, fingerprint: str, errors: int
     return schema.arrow().Table.from_pylist(rows, schema=of.with_metadata({**(of.metadata or {}), **own}))
 
 
-def _row(one: Document, outcome: Outcome, keep_text: bool) -> Record:
+def _row(one: CorpusDocument, outcome: Outcome, keep_text: bool) -> Record:
     row: Record = {"row": one.row, "id": one.id, "text_hash": one.digest}
     if isinstance(outcome, Exception):
         return row | {"status": schema.ERROR, "error": message(outcome)}
@@ -119,7 +119,7 @@ def _measured(explanation: Explanation) -> Record:
     }
 
 
-def _token_rows(one: Document, explanation: Explanation) -> list[Record]:
+def _token_rows(one: CorpusDocument, explanation: Explanation) -> list[Record]:
     tokens = explanation.tokens
     columns: Record = {
         "position": range(len(tokens)),
@@ -151,7 +151,7 @@ _ALONE = 2
 class Attempts:
     """The note about one group."""
 
-    def __init__(self, store: Store, group: Group):
+    def __init__(self, store: CorpusFolder, group: DocumentGroup):
         self._store, self._name = store, f".attempts-{group.number:06d}.json"
         try:
             self._note: Record = store.read_json(self._name) or {}
@@ -193,7 +193,7 @@ PROBE = "a good film"
 
 
 @dataclass(frozen=True)
-class Job:
+class CorpusJob:
     """All that a worker needs to know; it travels to other machines."""
 
     output: str
@@ -211,15 +211,15 @@ class Job:
 class Worker:
     """A model that explains groups and writes their parts."""
 
-    def __init__(self, job: Job):
+    def __init__(self, job: CorpusJob):
         self.job = job
-        self.store = Store(job.output)
+        self.store = CorpusFolder(job.output)
         self.explainer = Explainer(job.model, **job.access)
         with threads(job.threads):
             if job.access.get("endpoint") is None:  # it is tried on its first document, which costs less
                 self._probe()
 
-    def __call__(self, group: Group) -> Part:
+    def __call__(self, group: DocumentGroup) -> Part:
         """Explain a group and write its part, unless it is written already."""
         done = self.store.part(group.number, self.job.fingerprint)
         if done is not None:
@@ -239,7 +239,7 @@ class Worker:
         give_back()
         return Part(len(outcomes), sum(isinstance(outcome, Exception) for outcome in outcomes))
 
-    def _outcomes(self, group: Group, attempts: Attempts) -> list[Outcome]:
+    def _outcomes(self, group: DocumentGroup, attempts: Attempts) -> list[Outcome]:
         """The explanation or the error of each document."""
         texts = [_text(one) for one in group.documents]
         good = [text for text in texts if isinstance(text, str)]
@@ -274,7 +274,7 @@ class Worker:
             return  # this text is not for every tokenizer; a document that fails tells its own error
 
 
-def _text(one: Document) -> str | InputError:
+def _text(one: CorpusDocument) -> str | InputError:
     if one.text is None:
         return InputError(one.problem or "there is no text")
     try:

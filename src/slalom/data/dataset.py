@@ -264,7 +264,7 @@ def _string(value: object, column: str) -> str:
     return value
 
 
-def _plain(value: object) -> str | int | float | None:
+def _plain(value: object) -> object:
     """A label as a number where it is one; what has no label (null, -1, an empty cell) as None."""
     if isinstance(value, str):
         value = value.strip()

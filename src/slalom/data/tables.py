@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
@@ -75,9 +75,10 @@ def _separated(path: Path, separator: str) -> Table:
         raise InputError(f"{path} is not readable as CSV: line {reader.line_num}: {error}") from error
 
 
-def _fields(row: dict[str | None, object]) -> Row:
-    extra = row.pop(None, None)
-    return row if extra is None else Bad("more fields than the header has")
+def _fields(row: Mapping[str | None, object]) -> Row:
+    if row.get(None) is not None:
+        return Bad("more fields than the header has")
+    return {name: value for name, value in row.items() if name is not None}
 
 
 def _json(path: Path) -> list[Row]:

@@ -15,7 +15,7 @@ from slalom.data.dataset import Document
 from slalom.errors import SlalomError, SlalomWarning, StoppedError
 from slalom.evaluate.protocol import Case, NotApplicable, again
 from slalom.evaluate.protocols.deletion import STEP, curve
-from slalom.evaluate.results import Finished, Measurement, Point, Spent
+from slalom.evaluate.results import CurvePoint, Finished, Measurement, Spent
 from slalom.evaluate.specs import Judge, Variant
 from slalom.explanation import Explanation
 from slalom.label_counts import LabelCounts
@@ -34,7 +34,7 @@ Tick = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Plan:
+class EvaluationPlan:
     """What is done with every document."""
 
     variants: tuple[Variant, ...]
@@ -48,14 +48,14 @@ class Plan:
     """Counts of tokens by label, for the methods and protocols that need them."""
 
 
-class Desk:
+class DocumentWork:
     """One document while it is worked on: the questions that its judges have asked, and the explanations.
 
     Every method is explained with questions of its own, so that its cost is counted as if it were alone;
     the judges share theirs.
     """
 
-    def __init__(self, explainer: Explainer, document: Document, plan: Plan):
+    def __init__(self, explainer: Explainer, document: Document, plan: EvaluationPlan):
         self.explainer, self.document, self.plan = explainer, document, plan
         self._asks: dict[object, Ask] = {}
         self._explained: dict[str, Explanation | str] = {}
@@ -92,15 +92,17 @@ class Desk:
         return again(self.explainer, self.document, method=variant.method, **call)
 
 
-def work(explainer: Explainer, document: Document, name: str, key: str, plan: Plan, tick: Tick) -> Finished:
+def work(
+    explainer: Explainer, document: Document, name: str, key: str, plan: EvaluationPlan, tick: Tick
+) -> Finished:
     """Everything that is measured on a document; whatever fails becomes a row that says why."""
     rows: list[Measurement] = []
     spent: list[Spent] = []
-    points: list[Point] = []
+    points: list[CurvePoint] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SlalomWarning)
         try:
-            desk = Desk(explainer, shorten(explainer.model, document, plan.cut), plan)
+            desk = DocumentWork(explainer, shorten(explainer.model, document, plan.cut), plan)
         except StoppedError:
             raise
         except Exception as error:  # noqa: BLE001
@@ -131,7 +133,7 @@ def sentence(error: Exception) -> str:
     return text if isinstance(error, SlalomError) else f"{type(error).__name__}: {text}"
 
 
-def _judged(name: str, variant: Variant, case: Case, plan: Plan) -> Iterator[Measurement]:
+def _judged(name: str, variant: Variant, case: Case, plan: EvaluationPlan) -> Iterator[Measurement]:
     score = case.explanation.ranking
     for protocol, judge in plan.judges.items():
         empty = Measurement(name, variant.label, score, protocol, None, None)
@@ -154,7 +156,7 @@ def _step(deletion: Judge) -> int:
     return step if isinstance(step, int) else STEP
 
 
-def _points(name: str, variant: Variant, case: Case, step: int) -> Iterator[Point]:
+def _points(name: str, variant: Variant, case: Case, step: int) -> Iterator[CurvePoint]:
     """The curves behind deletion and insertion, whose questions have been asked already."""
     n = len(case.explanation)
     whole = case.explanation.probabilities[case.explanation.labels.index(case.explanation.target)]
@@ -162,7 +164,7 @@ def _points(name: str, variant: Variant, case: Case, step: int) -> Iterator[Poin
     for told, keep in _CURVES.items():
         probability = np.r_[curve(case.ask, case.explanation, keep, step=step, seed=case.seed), whole]
         for share, height in zip(_GRID, np.interp(_GRID, kept, probability), strict=True):
-            yield Point(name, variant.label, told, round(float(share), 2), float(height))
+            yield CurvePoint(name, variant.label, told, round(float(share), 2), float(height))
 
 
 def _failed(name: str, variant: Variant, reason: str) -> Measurement:

@@ -16,6 +16,7 @@ from slalom.checks import shown
 from slalom.data.dataset import Document
 from slalom.errors import InputError, SlalomError
 from slalom.explanation import Explanation
+from slalom.files import Record
 from slalom.label_counts import LabelCounts
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Text
@@ -126,8 +127,9 @@ def again(explainer: Explainer, document: Document, **call: object) -> Callable[
     from slalom.api import Explainer
 
     def explain(*, model: Model | None = None, text: Text | None = None, **overrides: object) -> Explanation:
-        chosen: Callable[..., Explanation] = explainer if model is None else Explainer(model)
-        return chosen(document.text if text is None else text, **{**call, **overrides})
+        chosen = explainer if model is None else Explainer(model)
+        asked: Record = {**call, **overrides}
+        return chosen(document.text if text is None else text, **asked)
 
     return explain
 

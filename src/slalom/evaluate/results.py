@@ -56,7 +56,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """The label's probability with a share of the tokens kept, strongest last (deletion) or first."""
 
     document: str
@@ -74,7 +74,7 @@ class Finished:
     """What the document is: a digest of its text, label and annotations."""
     measurements: tuple[Measurement, ...]
     spent: tuple[Spent, ...]
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
     wall: float = 0.0
     """Seconds since the document before it was finished."""
 
@@ -106,7 +106,7 @@ class Results:
         return tuple(row for document in self.finished for row in document.spent)
 
     @cached_property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[CurvePoint, ...]:
         return tuple(row for document in self.finished for row in document.points)
 
     @property
@@ -138,8 +138,8 @@ class Results:
 
     def write(self, out: str | os.PathLike[str]) -> None:
         """results.parquet, cost.parquet and curves.parquet in a directory."""
-        rows: Sequence[tuple[type, Iterable[Measurement | Spent | Point]]]
-        rows = ((Measurement, self.measurements), (Spent, self.spent), (Point, self.points))
+        rows: Sequence[tuple[type, Iterable[Measurement | Spent | CurvePoint]]]
+        rows = ((Measurement, self.measurements), (Spent, self.spent), (CurvePoint, self.points))
         for name, (kind, found) in zip(PARQUETS, rows, strict=True):
             write_parquet(Path(out) / name, _columns(kind), [asdict(row) for row in found])
 

@@ -21,11 +21,11 @@ from slalom.checks import at_least_one
 from slalom.data.dataset import Document
 from slalom.errors import InputError, SlalomError
 from slalom.evaluate import specs, store
-from slalom.evaluate.document import Plan, Tick, work
+from slalom.evaluate.document import EvaluationPlan, Tick, work
 from slalom.evaluate.protocol import Measure
 from slalom.evaluate.results import Finished, Results, check_pyarrow
 from slalom.evaluate.specs import Judge, Variant
-from slalom.evaluate.store import Store
+from slalom.evaluate.store import EvaluationFolder
 from slalom.files import Record
 from slalom.label_counts import label_counts
 from slalom.models.target import choose_target, two_labels
@@ -105,7 +105,9 @@ def evaluate(
     plan = _plan(explainer, chosen, methods, protocols, labelled, call, cut)
     names = store.names(chosen)
     keys = [store.key(name, document) for name, document in zip(names, chosen, strict=True)]
-    with Store(out, store.settings(explainer.model, plan, source, labelled), fresh=fresh) as folder:
+    with EvaluationFolder(
+        out, store.settings(explainer.model, plan, source, labelled), fresh=fresh
+    ) as folder:
         jobs = [job for job in zip(chosen, names, keys, strict=True) if job[2] not in folder.finished]
         steps = _Steps(progress, len(plan.variants), len(chosen), len(chosen) - len(jobs))
 
@@ -162,7 +164,7 @@ def _plan(
     corpus: Sequence[Document] | None,
     call: Record,
     cut: int,
-) -> Plan:
+) -> EvaluationPlan:
     """What is done with every document; refuses what no document could bring about."""
     model, labelled = explainer.model, corpus is not None
     if methods is None:
@@ -176,7 +178,7 @@ def _plan(
     if call["target"] is not None and model.labels:
         choose_target(model, call["target"], np.zeros(len(model.labels)))
     counts = label_counts(model, corpus) if corpus is not None and _counted(chosen, judges.values()) else None
-    return Plan(chosen, judges, dict(call), cut, call["seed"], counts)
+    return EvaluationPlan(chosen, judges, dict(call), cut, call["seed"], counts)
 
 
 def _counted(chosen: Iterable[Variant], judges: Iterable[Judge]) -> bool:
@@ -198,7 +200,7 @@ Job = tuple[Document, str, str]
 def run_all(
     explainer: Explainer,
     jobs: Sequence[Job],
-    plan: Plan,
+    plan: EvaluationPlan,
     workers: int,
     tick: Tick,
     done: Callable[[Finished], None],
@@ -238,13 +240,13 @@ class _Worker:
     """What a worker process holds between two documents."""
 
     explainer: Explainer | None = None
-    plan: Plan | None = None
+    plan: EvaluationPlan | None = None
 
 
 _HERE = _Worker()
 
 
-def _parcel(explainer: Explainer, plan: Plan) -> bytes:
+def _parcel(explainer: Explainer, plan: EvaluationPlan) -> bytes:
     try:
         return pickle.dumps((explainer, plan))
     except Exception as error:

@@ -36,7 +36,7 @@ _EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
-class Summary:
+class Average:
     """A mean over documents and its standard error (NaN for a single document)."""
 
     mean: float
@@ -76,11 +76,11 @@ class Standing:
     """The mean difference, in its standard deviations, from which these documents show it; ∞: none."""
 
 
-def summary(values: Sequence[float] | FloatArray) -> Summary:
+def summary(values: Sequence[float] | FloatArray) -> Average:
     """Mean and standard error (sample standard deviation / √n)."""
     given = _numbers(values)
     n = len(given)
-    return Summary(float(given.mean()), float(given.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan"), n)
+    return Average(float(given.mean()), float(given.std(ddof=1) / np.sqrt(n)) if n > 1 else float("nan"), n)
 
 
 def least_documents(level: float = LEVEL) -> int:

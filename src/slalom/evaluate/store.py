@@ -18,8 +18,8 @@ from filelock import FileLock, Timeout
 
 from slalom.data.dataset import Document
 from slalom.errors import InputError
-from slalom.evaluate.document import Plan
-from slalom.evaluate.results import PARQUETS, Finished, Measurement, Point, Results, Spent
+from slalom.evaluate.document import EvaluationPlan
+from slalom.evaluate.results import PARQUETS, CurvePoint, Finished, Measurement, Results, Spent
 from slalom.files import (
     Record,
     check_same,
@@ -46,7 +46,7 @@ def load(out: str | os.PathLike[str]) -> Results:
     return Results(settings, tuple(_read(lines.read_bytes())[0]) if lines.exists() else ())
 
 
-class Store:
+class EvaluationFolder:
     """A directory of finished documents, open for more. One process at a time writes to it."""
 
     def __init__(self, out: str | os.PathLike[str], settings: Record, *, fresh: bool = False):
@@ -83,7 +83,7 @@ class Store:
         os.fsync(self._file.fileno())
         self.finished[document.key] = document
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> EvaluationFolder:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,7 +140,7 @@ def _line(line: bytes) -> Finished | None:
             record["key"],
             tuple(Measurement(**_numbers(row, "value")) for row in record["measurements"]),
             tuple(Spent(**row) for row in record["spent"]),
-            tuple(Point(**_numbers(row, "probability")) for row in record["points"]),
+            tuple(CurvePoint(**_numbers(row, "probability")) for row in record["points"]),
             number(record["wall"]),
         )
     except (InputError, KeyError, TypeError, ValueError):
@@ -166,7 +166,7 @@ _PACKAGES = (
 )
 
 
-def settings(model: Model, plan: Plan, source: str, corpus: Sequence[Document] | None) -> Record:
+def settings(model: Model, plan: EvaluationPlan, source: str, corpus: Sequence[Document] | None) -> Record:
     """Everything that a number in the table depends on, apart from the documents themselves.
 
     They have keys of their own, so that a run can be continued with more documents.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from slalom.evaluate.results import Results, Spent
-from slalom.evaluate.statistics import Standing, Summary, best_or_tied, least_documents, summary
+from slalom.evaluate.statistics import Average, Standing, best_or_tied, least_documents, summary
 
 ASKED = ("queries", "tokens", "backwards")
 _WIDE, _NARROW = 6, 4
@@ -25,9 +25,9 @@ class Table:
     results: Results
 
     @cached_property
-    def cells(self) -> dict[Number, dict[str, Summary]]:
+    def cells(self) -> dict[Number, dict[str, Average]]:
         """Mean and standard error over documents, by number and method; only what was measured."""
-        found: dict[Number, dict[str, Summary]] = {}
+        found: dict[Number, dict[str, Average]] = {}
         for number, values in self._values.items():
             found[number] = {method: summary(list(by.values())) for method, by in values.items()}
         return found
@@ -52,7 +52,7 @@ class Table:
         return found
 
     @cached_property
-    def costs(self) -> dict[str, dict[str, Summary]]:
+    def costs(self) -> dict[str, dict[str, Average]]:
         """What an explanation cost on average, by method and part of `Spent`."""
         names = ("queries", "tokens", "backwards", "seconds", "model_seconds")
         rows: dict[str, list[Spent]] = {}

@@ -25,7 +25,7 @@ _ROUNDING = 1e-5
 
 
 @dataclass(frozen=True, eq=False)
-class Fidelity:
+class CopiesFidelity:
     """What the model says of the copies, and what the explanation predicts."""
 
     truth: FloatArray
@@ -67,7 +67,7 @@ def measure(case: Case, *, score: str | None = None, copies: int = COPIES) -> di
 
 def fidelity(
     ask: Ask, explanation: Explanation, *, score: str | None = None, copies: int = COPIES, seed: int = 0
-) -> Fidelity:
+) -> CopiesFidelity:
     """Predicted and true scores of the target for fresh copies of all sizes."""
     n = len(explanation)
     if n < _LEAST:
@@ -79,7 +79,7 @@ def fidelity(
     if np.ptp(truth) <= _ROUNDING * (1.0 + np.abs(truth).max()):
         raise NotApplicable("the model says the same of all copies of the text")
     keep = drawn.counts().toarray() > 0
-    return Fidelity(truth, predicted(explanation, keep, truth, score), drawn.lengths.astype(float), n)
+    return CopiesFidelity(truth, predicted(explanation, keep, truth, score), drawn.lengths.astype(float), n)
 
 
 def predicted(explanation: Explanation, keep: BoolArray, truth: FloatArray, score: str | None) -> FloatArray:
