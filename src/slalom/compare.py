@@ -194,8 +194,8 @@ def compare(
         text: a text, or a pair of texts.
         methods: names from `slalom methods`; by default all.
         options: options of single methods, by their names.
-        call: what an `Explainer` takes when it is called (target, budget, seed …), the same for all;
-            `data`, labelled texts, goes to the methods that need them.
+        data: labelled texts, for the methods that need them.
+        call: what an `Explainer` takes when it is called (target, budget, seed …), the same for all.
 
     Returns:
         Explanations by method, or the reason for none; `predicted` says how well each predicts the model.

@@ -89,6 +89,8 @@ def test_hub_ids_come_from_the_hub_cache(
     (cached / "refs" / "main").write_text(commit)
     path.rename(cached / "snapshots" / commit)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    # transformers 4 has its own name for it
+    monkeypatch.setattr("transformers.utils.hub.TRANSFORMERS_CACHE", str(tmp_path / "cache"), raising=False)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     model = open_model("someone/tiny-bert")
     assert model.name == "tiny-bert"
