@@ -265,7 +265,7 @@ def edges(
     frozen = _frozen(solution.kind, counter)
     block = torch.stack([product_with(row)[frozen] for row in one[frozen]]).numpy()
     low, high = _lanczos(product_with, len(slope), min(steps, len(slope)), seed)
-    norm = float(slope.detach().norm())
+    norm = _length(slope.detach())
     return LossEdges(loss.item(), norm, low, high, np.linalg.eigvalsh((block + block.T) / 2).astype(float))
 
 
@@ -274,7 +274,7 @@ def _lanczos(
 ) -> tuple[float, float]:
     """Smallest and largest Ritz value of a symmetric matrix; directions are kept orthogonal to all before."""
     vector = torch.randn(size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
-    basis = [vector / vector.norm()]
+    basis = [vector / _length(vector)]
     diagonal: list[float] = []
     beside: list[float] = []
     for _ in range(steps):
@@ -283,7 +283,7 @@ def _lanczos(
         known = torch.stack(basis)
         for _ in range(2):
             image = image - known.T @ (known @ image)
-        length = float(image.norm())
+        length = _length(image)
         if length < 1e-10:
             break
         beside.append(length)
@@ -291,6 +291,10 @@ def _lanczos(
     apart = np.array(beside[: len(diagonal) - 1])
     found = np.linalg.eigvalsh(np.diag(diagonal) + np.diag(apart, 1) + np.diag(apart, -1))
     return float(found[0]), float(found[-1])
+
+
+def _length(vector: Tensor) -> float:
+    return float((vector @ vector).sqrt())
 
 
 def _frozen(kind: Kind, counter: Counter) -> slice:

@@ -179,11 +179,11 @@ def _figure(shown: Mapping[str, FloatArray], words: Sequence[str]) -> figures.Fi
         ax.text(
             column,
             line,
-            words[column],
+            words[column],  # pyright: ignore[reportArgumentType]
             ha="center",
             va="center",
             fontsize=8,
-            alpha=0.4 + 0.6 * abs(value),  # pyright: ignore[reportArgumentType]
+            alpha=0.4 + 0.6 * abs(value),
         )
     ax.set_xticks([])
     ax.set_yticks(range(len(shown)), list(shown))

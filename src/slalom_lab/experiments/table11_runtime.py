@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from slalom.evaluate.document import shorten
+from slalom.files import Record
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (
     Findings,
@@ -92,7 +93,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return verdict, f"SLALOM's run time: {'; '.join(told)}; {also}"
 
 
-def _call(name: str, samples: int) -> dict[str, int | str]:
+def _call(name: str, samples: int) -> Record:
     if name in ONCE:
         return {}
     return {"budget": samples, **({"length": 5} if name == "SLALOM, exact fit" else {})}
