@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from slalom.errors import InputError, MissingExtraError
 
@@ -31,10 +31,12 @@ try:
 except ImportError as error:
     raise MissingExtraError("uvicorn", "web", "a web server") from error
 import h11
-from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 GRACE = 3
 """Seconds for answers to be read when the server is told to end."""
