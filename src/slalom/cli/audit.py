@@ -16,6 +16,10 @@ from slalom.cli.output import ReportOutput, check_distinct, check_paths, tell_wr
 from slalom.cli.run import grouped, guarded, progress, still_libraries
 
 
+FEWEST = 20
+"""Excerpts of a global fit."""
+
+
 class ByName(StrEnum):
     target = "target"
     class_ = "class"
@@ -35,13 +39,21 @@ Input = Annotated[
         show_default=False,
     ),
 ]
+
+
+def _excerpts(given: str) -> str:
+    if o.check_budget(given) != "auto" and int(given) < FEWEST:
+        raise typer.BadParameter(f"it is 'auto' or a whole number of at least {FEWEST}, not {given}")
+    return given
+
+
 Excerpts = Annotated[
     str,
     o.option(
         o.EXPLANATION,
         "--budget",
         metavar="N|auto",
-        callback=o.check_budget,
+        callback=_excerpts,
         help="How many excerpts to ask about; auto, the default, is 25 for each token type.",
     ),
 ]
