@@ -15,7 +15,6 @@ from slalom.cli import options as o
 from slalom.cli.output import ReportOutput, check_distinct, check_paths, tell_written
 from slalom.cli.run import grouped, guarded, progress, still_libraries
 
-
 FEWEST = 20
 """Excerpts of a global fit."""
 
