@@ -19,6 +19,7 @@ from slalom.models.ask import BACKWARD, Ask, together
 from slalom.models.text.template import assemble, per_entry
 from slalom.models.torch.forward import Forward
 from slalom.perturb import Perturbations, from_rows, join, whole
+from slalom.serialise import cost_from
 from slalom.theory.planted import plant
 from slalom.tokens import FloatArray, IntArray, Tokens
 from zoo import KINDS, MORE, TEXT, assert_unchanged, fingerprint, tiny, tokenizer
@@ -496,7 +497,7 @@ def test_several_texts_side_by_side():
 
 def test_records_of_before_there_were_backward_passes():
     old = {"queries": 3, "tokens": 9, "seconds": 0.5, "model_seconds": 0.25}
-    assert Cost.from_record(old) == Cost(3, 9, 0.5, 0.25, 0)
-    assert Cost.from_record({**old, "backwards": 2}) == Cost(3, 9, 0.5, 0.25, 2)
+    assert cost_from(old) == Cost(3, 9, 0.5, 0.25, 0)
+    assert cost_from({**old, "backwards": 2}) == Cost(3, 9, 0.5, 0.25, 2)
     with pytest.raises(KeyError):
-        Cost.from_record({"queries": 3})
+        cost_from({"queries": 3})
