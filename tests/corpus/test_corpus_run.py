@@ -509,7 +509,17 @@ def test_a_worker_does_not_repeat_a_part(corpus: str, whole: Path, monkeypatch: 
 
 def test_the_command(corpus: str, whole: Path, tmp_path: Path) -> None:
     output = str(tmp_path / "out")
-    arguments = ["explain-corpus", corpus, output, "--budget", "12", "--group", "4", "--tokens-table"]
+    arguments = [
+        "explain-corpus",
+        corpus,
+        "--out",
+        output,
+        "--budget",
+        "12",
+        "--group",
+        "4",
+        "--tokens-table",
+    ]
     first = CliRunner().invoke(app, arguments)
     assert first.exit_code == 0, first.stderr
     assert "10 documents in 3 parts, 0 errors" in first.stderr
