@@ -39,16 +39,7 @@ def test_pyright_sees_typos_and_nothing_else(tmp_path: Path) -> None:
     source = Path(__file__).parents[1] / "src"
     settings = {"include": ["snippet.py"], "extraPaths": [str(source)], "typeCheckingMode": "strict"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pyright",
-        "--outputjson",
-        "--pythonpath",
-        sys.executable,
-        "-p",
-        tmp_path,
-    ]
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
     run = subprocess.run([*command, "-p", tmp_path], capture_output=True, text=True, check=False)
     found = json.loads(run.stdout)["generalDiagnostics"]
     assert {entry["range"]["start"]["line"] for entry in found} == set(WRONG), found

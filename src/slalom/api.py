@@ -219,12 +219,12 @@ def several(given: object) -> list[Any] | None:
     if isinstance(given, (str, bytes, tuple, Mapping)):
         return None
     if isinstance(given, list):
-        return given
+        return cast("list[Any]", given)
     for name in ("to_list", "tolist"):
         if callable(getattr(given, name, None)):
             entries = getattr(given, name)()
-            return entries if isinstance(entries, list) else None
-    return list(given) if isinstance(given, Iterable) else None
+            return cast("list[Any]", entries) if isinstance(entries, list) else None
+    return list(cast("Iterable[Any]", given)) if isinstance(given, Iterable) else None
 
 
 def _joined(given: object, units: object) -> tuple[list[tuple[str, list[Span]]], bool]:
@@ -238,7 +238,7 @@ def _joined(given: object, units: object) -> tuple[list[tuple[str, list[Span]]],
     return [_one_text(several(entry) or []) for entry in entries], False
 
 
-def _one_text(words: list[str]) -> tuple[str, list[Span]]:
+def _one_text(words: list[Any]) -> tuple[str, list[Span]]:
     wrong = next((word for word in words if not isinstance(word, str) or not word.strip()), None)
     if wrong is not None or not words:
         raise InputError(f"words of a pretokenized text must be texts that are not blank; got {shown(wrong)}")

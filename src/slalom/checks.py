@@ -168,9 +168,9 @@ def _names(given: object) -> tuple[str, ...] | None:
     entries: object = listed() if callable(listed) else given
     if not isinstance(entries, Iterable) or isinstance(entries, bytes | Mapping):
         return None
-    entries = list(entries)
-    known = all(isinstance(entry, str | Integral) and not isinstance(entry, bool) for entry in entries)
-    return tuple(map(str, entries)) if known else None
+    listed_entries = list(cast("Iterable[object]", entries))
+    known = all(not isinstance(entry, bool) and isinstance(entry, str | Integral) for entry in listed_entries)
+    return tuple(map(str, listed_entries)) if known else None
 
 
 def shown(given: object, most: int = 60) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Literal, TypedDict
@@ -319,7 +319,9 @@ def some(tokens: Tokens) -> Tokens:
 
 
 @contextmanager
-def following(progress: Progress | bool | None, texts: int) -> Iterator[tuple[Progress | None, Finished]]:
+def following(
+    progress: Progress | bool | None, texts: int
+) -> Generator[tuple[Progress | None, Finished], None, None]:
     """What to call while texts are explained: a caller's own function, a bar, or nothing."""
     if not (progress is None or isinstance(progress, bool) or callable(progress)):
         raise InputError(f"progress must be True, False or a function; got {shown(progress)}")

@@ -53,7 +53,7 @@ def check_units(units: object) -> Units:
 
 
 def _is_whole(thing: object) -> bool:
-    return isinstance(thing, Integral) and not isinstance(thing, bool)
+    return not isinstance(thing, bool) and isinstance(thing, Integral)
 
 
 def name_of(units: Units) -> str:
