@@ -2,7 +2,8 @@
 
     python tests/endpoint_server.py        prints its port, then serves until it is killed
 
-`POST /control` sets its `Behaviour`, `GET /counts` says what it was asked.
+`POST /control` sets its `Behaviour`, `POST /release` lets go what it holds back, `GET /counts` says what it
+was asked.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Behaviour:
     """Seconds of a slow answer."""
     delay: float = 0.0
     """Seconds of every answer."""
+    hold_after: int | None = None
+    """Requests that are answered; later ones wait until `POST /release`."""
     logprobs: bool = True
     top: int | None = None
     """How many tokens come back, whatever was asked for."""
@@ -57,6 +60,8 @@ class State:
     answered: Counter[str] = field(default_factory=Counter)
     asked: int = 0
     running: int = 0
+    taken: int = 0
+    released: threading.Event = field(default_factory=threading.Event)
     most_running: int = 0
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -178,6 +183,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         state = self.server.state
         counts = {"asked": state.asked, "answered": dict(state.answered), "most_running": state.most_running}
+        counts["running"] = state.running
         self.send(200, counts)
 
     def do_POST(self) -> None:
@@ -187,7 +193,11 @@ class Handler(BaseHTTPRequestHandler):
                 state.behaviour = Behaviour(**body)
                 state.rng = random.Random(state.behaviour.seed)
                 state.answered.clear()
-                state.asked = state.most_running = 0
+                state.asked = state.most_running = state.taken = 0
+                state.released = threading.Event()
+            return self.send(200, {})
+        if self.path == "/release":
+            state.released.set()
             return self.send(200, {})
         with state.lock:
             state.asked += 1
@@ -216,6 +226,10 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.state.lock:
             self.server.state.running += 1
             self.server.state.most_running = max(self.server.state.most_running, self.server.state.running)
+            held = b.hold_after is not None and self.server.state.taken >= b.hold_after
+            self.server.state.taken += 1
+        if held:
+            self.server.state.released.wait()
         time.sleep(b.delay)
         answer = self.server.model.answer(body, b)
         with self.server.state.lock:

@@ -44,7 +44,7 @@ def there(llm_server: str, behave: Callable[..., None]) -> list[str]:
 
 
 def asked(server: str) -> dict[str, Any]:
-    return httpx.get(f"{server}/counts").json()
+    return httpx.get(f"{server}/counts", timeout=600).json()
 
 
 def test_a_directory_with_a_prompt(tmp_path: Path) -> None:
