@@ -19,6 +19,7 @@ import pandas
 
 import slalom
 from all_scales import FRESH, all_scales, deletion, documents, opened, predictions, removed
+from slalom.errors import SlalomWarning
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", slalom.errors.SlalomWarning)
+    warnings.simplefilter("ignore", SlalomWarning)
     explainer = opened(arguments.model)
     rows: list[dict[str, Any]] = []
     for number, text in enumerate(documents(explainer, arguments)):

@@ -18,6 +18,7 @@ import numpy as np
 
 import slalom
 from slalom import designs
+from slalom.errors import SlalomWarning
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray
 
@@ -35,7 +36,7 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", slalom.errors.SlalomWarning)
+    warnings.simplefilter("ignore", SlalomWarning)
     lines = ["| words | background | " + " | ".join(SCORES) + " | z: spread of value, … |"]
     lines.append("|---" * (len(SCORES) + 3) + "|")
     for d in arguments.sizes:

@@ -160,7 +160,11 @@ def measured(
     fresh, near = copies_of(n, number)
     said, left = np.array(known["said"]), np.array(known["left"])
     ask = Ask(explainer.model, explainer.model.tokenize(text))
-    row = {"read": found.cost.tokens, "queries": found.cost.queries, "whole": read_in_all(found.cost, frame)}
+    row: dict[str, float] = {
+        "read": found.cost.tokens,
+        "queries": found.cost.queries,
+        "whole": read_in_all(found.cost, frame),
+    }
     row["deletion"] = deletion(ask, found, step=max(1, round(n / STEPS)))
     return row | predictions(found, fresh, said, near, left - known["answer"])
 

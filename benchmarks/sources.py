@@ -78,11 +78,12 @@ def _pools(data: str) -> tuple[list[str], list[str]]:
 
     frame = pandas.read_parquet(Path(data) / "yelp.parquet")
     pools: dict[Any, list[str]] = {}
-    for row in frame.sample(1500, random_state=0).itertuples():
-        review = str(row.text).replace("\\n", " ")
+    drawn = frame.sample(1500, random_state=0)
+    for text, label in zip(drawn.text, drawn.label, strict=True):
+        review = str(text).replace("\\n", " ")
         found = [review[low:high].strip() for low, high in sentences(review)]
         short = [one for one in found if WORDS[0] <= len(one.split()) <= WORDS[1] and one.isascii()]
-        pools.setdefault(row.label, []).extend(short)
+        pools.setdefault(label, []).extend(short)
     return pools[min(pools)], pools[max(pools)]
 
 

@@ -19,6 +19,7 @@ from pandas import DataFrame
 
 import slalom
 from all_scales import FRESH, LENGTHS, all_scales, documents, opened
+from slalom.errors import SlalomWarning
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
@@ -37,7 +38,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the choice of texts")
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore", slalom.errors.SlalomWarning)
+    warnings.simplefilter("ignore", SlalomWarning)
     explainer = opened(arguments.model)
     rows = []
     for number, text in enumerate(documents(explainer, arguments)):

@@ -84,8 +84,8 @@ def main() -> int:
             differences = list(compare(said["before"], said["now"]))
             differs = differs or bool(differences)
             print(f"{command}: {'the same' if not differences else '; '.join(differences[:5])}", flush=True)
-        tables = [_tables(Path(folder) / name) for name in places]
-        differences = list(compare(*tables))
+        before, now = (_tables(Path(folder) / name) for name in places)
+        differences = list(compare(before, now))
         differs = differs or bool(differences)
         print(f"files: {'the same' if not differences else '; '.join(differences[:5])}")
     return int(differs)

@@ -77,7 +77,9 @@ def plot() -> None:
     matplotlib.use("agg")
     import slalom
 
-    slalom.explain(TEXT).plot("waterfall").figure.savefig("plot.png")
+    figure = slalom.explain(TEXT).plot("waterfall").get_figure(root=True)
+    assert figure is not None
+    figure.savefig("plot.png")
     assert Path("plot.png").stat().st_size > 1000
 
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast, overload
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, TypeAlias, cast, overload
 
 from slalom.errors import InputError, SlalomWarning
 
@@ -242,6 +242,16 @@ def filesystem(given: str) -> tuple[AbstractFileSystem, str]:
     except (ImportError, ValueError) as error:
         raise InputError(f"cannot reach {given!r}: {error}") from error
     return fs, path.rstrip("/") or path
+
+
+def open_bytes(fs: AbstractFileSystem, path: str, compression: str | None = None) -> IO[bytes]:
+    """A file to read from, unpacked where a compression is named."""
+    return cast("IO[bytes]", fs.open(path, "rb", compression=compression))
+
+
+def all_bytes(fs: AbstractFileSystem, path: str) -> bytes:
+    """What stands in a file."""
+    return cast("bytes", fs.cat_file(path))
 
 
 def address(fs: AbstractFileSystem, path: str) -> str:

@@ -25,12 +25,13 @@ import numpy as np
 from slalom.corpus import schema
 from slalom.corpus.store import MANIFEST, SUCCESS
 from slalom.errors import InputError
-from slalom.files import filesystem
+from slalom.files import filesystem, open_bytes
 from slalom.models.text import is_unspaced
 from slalom.tokens import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pyarrow
+    import pyarrow.parquet
     from fsspec import AbstractFileSystem
 
 _SINGLE = tuple(schema.DocumentColumns.__annotations__)
@@ -99,7 +100,7 @@ def _parts(system: AbstractFileSystem, path: str) -> tuple[str, ...]:
 def _names(system: AbstractFileSystem, files: Sequence[str]) -> tuple[str, ...]:
     """The scores of the first part that has any."""
     for file in files:
-        with system.open(file, "rb") as opened:
+        with open_bytes(system, file) as opened:
             footer = _open(opened, file).metadata
             there = footer.schema.to_arrow_schema().names
             names = tuple(name for name in _SHOWN if _filled(footer, _stored(schema.SCORES[name], there)))
@@ -137,7 +138,7 @@ def read(source: ExplainedParts, batch: int) -> Iterator[ExplainedRows]:
     wanted += [f"{name}_stderr" for name in lists if name in schema.STDERR]
     run = None
     for file in source.files:
-        with source.system.open(file, "rb") as opened:
+        with open_bytes(source.system, file) as opened:
             part = _open(opened, file)
             run = _same_run(part.metadata.metadata, file, run)
             try:

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, BinaryIO, cast
 
 from slalom.corpus.schema import arrow
 from slalom.data.tables import Bad, Row
 from slalom.errors import InputError
-from slalom.files import failed
+from slalom.files import failed, open_bytes
 
 if TYPE_CHECKING:
     import pyarrow.parquet
@@ -59,8 +59,8 @@ def checksum(file: File) -> str:
     if file.checksum is not None:
         return file.checksum
     try:
-        with file.fs.open(file.path, "rb") as raw:
-            return hashlib.file_digest(raw, "sha256").hexdigest()
+        with open_bytes(file.fs, file.path) as raw:
+            return hashlib.file_digest(cast("BinaryIO", raw), "sha256").hexdigest()
     except OSError as error:
         raise failed("read", file.path, error) from error
 
@@ -168,7 +168,7 @@ def _is_text(kind: pyarrow.DataType) -> bool:
 def _open(file: File) -> IO[bytes]:
     """The file's bytes, unpacked."""
     try:
-        return file.fs.open(file.path, "rb", compression="infer")
+        return open_bytes(file.fs, file.path, "infer")
     except (OSError, ValueError) as error:
         raise failed("read", file.path, error) from error
 
@@ -179,7 +179,7 @@ def _open_parquet(file: File) -> Iterator[pyarrow.parquet.ParquetFile]:
     import pyarrow.parquet as pq
 
     try:
-        with file.fs.open(file.path, "rb") as raw:
+        with open_bytes(file.fs, file.path) as raw:
             yield pq.ParquetFile(raw, pre_buffer=False)
     except (OSError, pa.ArrowException) as error:
         raise failed("read", file.path, error) from error

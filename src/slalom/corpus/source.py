@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from slalom.corpus.readers import KINDS, File, check_columns, checksum, header, kind_of, rows
 from slalom.corpus.schema import MAX_CHARACTERS, CorpusDocument, document
@@ -121,10 +121,10 @@ def _files(given: str) -> list[File] | None:
     try:
         if "*" in root:
             found = {
-                path: info for path, info in fs.glob(root, detail=True).items() if info["type"] == "file"
+                path: info for path, info in _listing(fs.glob(root, detail=True)) if info["type"] == "file"
             }
         elif fs.isdir(root):
-            found = fs.find(root, detail=True)
+            found = dict(_listing(fs.find(root, detail=True)))
         elif fs.exists(root):
             found = {root: fs.info(root)}
         elif known(given) is not None or _HUB_ID.fullmatch(given):
@@ -144,6 +144,11 @@ def _located(given: str) -> str:
 
     path = locate(given) if known(given) is not None else None
     return given if path is None else str(path)
+
+
+def _listing(found: object) -> Iterable[tuple[str, Record]]:
+    """What a file system lists with its details."""
+    return cast("dict[str, Record]", found).items()
 
 
 def _file(fs: AbstractFileSystem, path: str, base: str, info: Record) -> File | None:

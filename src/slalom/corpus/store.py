@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 
 from slalom.corpus import schema
 from slalom.errors import InputError
-from slalom.files import Record, address, failed, filesystem, from_json, local, put, to_json
+from slalom.files import Record, address, all_bytes, failed, filesystem, from_json, local, put, to_json
 
 if TYPE_CHECKING:
     import pyarrow
@@ -96,7 +96,7 @@ class CorpusFolder:
     def read_json(self, name: str) -> Record | None:
         """A JSON file of the directory; None where there is none."""
         try:
-            data = self.fs.cat_file(self.path(name))
+            data = all_bytes(self.fs, self.path(name))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -140,7 +140,7 @@ class CorpusFolder:
             raise InputError(f"the checksums of part {number} are missing or damaged")
         content = b""
         for table in (table for table in _FILES if table in expected):
-            content = self.fs.cat_file(self.path(_FILES[table].format(number)))
+            content = all_bytes(self.fs, self.path(_FILES[table].format(number)))
             if _digest(content) != expected[table]:
                 raise InputError(f"the {table} of part {number} are damaged")
         return content
@@ -292,7 +292,7 @@ def _owner(store: CorpusFolder) -> Owner:
     """What the lock says; nothing where there is none. A lock that is being written says little."""
     store.fs.invalidate_cache()
     try:
-        found = json.loads(store.fs.cat_file(store.path(LOCK)))
+        found = json.loads(all_bytes(store.fs, store.path(LOCK)))
     except FileNotFoundError:
         return Owner()
     except ValueError:

@@ -137,7 +137,7 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, objec
     units = np.array([i for run in pieces for i in run.positions], dtype=np.int64)
     kinds, types = np.unique(tokens.inverse[units], return_inverse=True)
     every = spellings(tokens)
-    names: list[str] = [every[int(kind)] for kind in kinds]
+    names: list[str] = [every[int(kind)] for kind in kinds.tolist()]
     own = [label(tokens.strings[i]) for i in units]
     shown = sentences.columns(explanation)
     each = len(explanation.listed) == len(explanation)

@@ -51,7 +51,12 @@ def language_model() -> tuple[Any, Any]:
 
     tokenizer = pretrained(AutoTokenizer, where.parent, gguf_file=where.name)
     with redirect_stderr(StringIO()):  # a bar that no setting of transformers turns off
-        model = pretrained(AutoModelForCausalLM, where.parent, gguf_file=where.name, dtype=torch.float32)
+        model = pretrained(
+            AutoModelForCausalLM,  # pyright: ignore[reportArgumentType]
+            where.parent,
+            gguf_file=where.name,
+            dtype=torch.float32,
+        )
     return model.eval(), tokenizer
 
 
