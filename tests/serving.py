@@ -71,7 +71,7 @@ def tiny_model(**options: Any) -> ModuleModel:
 
     names = {"id2label": LABELS, "label2id": {name: i for i, name in LABELS.items()}}
     module, tokenizer = tiny("bert", **(names | options))
-    return ModuleModel(module, tokenizer, name="tiny")
+    return ModuleModel(module, tokenizer, name="tiny")  # pyright: ignore[reportArgumentType]
 
 
 class Slow:

@@ -185,7 +185,7 @@ def test_access_of_the_wrong_kind_is_refused(name: str):
     more: dict[str, Any] = {"engine": "onnx"} if name == "engine_tolerance" else {}
     for value in (b"", {}, object(), [[]], 1j, len, True, "x", 10**30, 10**5000, math.nan, -1):
         with pytest.raises(InputError, match=f"^{name} must |^no such device: 'x'|{LANGUAGE_MODELS}"):
-            Explainer(**(more | {name: value}))
+            Explainer(**(more | {name: value}))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("budget", [MOST_QUERIES + 1, 10**12, 10**30])

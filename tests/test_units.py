@@ -295,7 +295,7 @@ def test_the_cost_of_windows_is_linear_to_twenty_thousand_tokens():
 
 
 def test_a_pair_is_not_read_in_windows(long_text: str):
-    with pytest.raises(InputError, match="pair"), pytest.warns(slalom.errors.SlalomWarning):
+    with pytest.raises(InputError, match="pair"), pytest.warns(slalom.errors.SlalomWarning):  # pyright: ignore[reportAttributeAccessIssue]
         slalom.explain((long_text, long_text), long="windows")
 
 

@@ -39,7 +39,7 @@ def report(text: str, units: Literal["words", "tokens", "sentences"]) -> tuple[s
 
 def demo() -> Any:
     """The page."""
-    import gradio
+    import gradio  # pyright: ignore[reportMissingImports]
 
     return gradio.Interface(
         report,

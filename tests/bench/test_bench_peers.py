@@ -80,7 +80,7 @@ def test_a_peer_that_is_not_there_names_its_package() -> None:
 def test_special_tokens_around_a_text_are_left_out() -> None:
     assert peers._inner(np.arange(5.0), 3).tolist() == [1.0, 2.0, 3.0]
     assert peers._inner(np.arange(3.0), 3).tolist() == [0.0, 1.0, 2.0]
-    with pytest.raises(slalom.errors.ModelError, match="7 scores came back for 3 tokens"):
+    with pytest.raises(slalom.errors.ModelError, match="7 scores came back for 3 tokens"):  # pyright: ignore[reportAttributeAccessIssue]
         peers._inner(np.arange(7.0), 3)
 
 

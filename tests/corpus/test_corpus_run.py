@@ -434,7 +434,7 @@ def test_a_lock_elsewhere_that_was_left_behind_is_taken_over(kind: str) -> None:
     store.fs.pipe_file(store.path(LOCK), b'{"host"' if kind == "half written" else there.encode())
     if kind == "half written":
         long_ago = datetime.fromtimestamp(time.time() - stores.STALE - 1, tz=UTC)
-        store.fs.store[store.path(LOCK)].modified = long_ago
+        store.fs.store[store.path(LOCK)].modified = long_ago  # pyright: ignore[reportAttributeAccessIssue]
     with stores.locked(store):
         assert json.loads(store.fs.cat_file(store.path(LOCK)))["pid"] == os.getpid()
     assert not store.fs.exists(store.path(LOCK))

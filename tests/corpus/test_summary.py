@@ -98,7 +98,7 @@ def _same(left: Summary, right: Summary) -> None:
         assert a.tokens == b.tokens
         for name, column in a.columns().items():
             if name != "token":
-                np.testing.assert_allclose(column, b.columns()[name], rtol=1e-9, atol=1e-12)
+                np.testing.assert_allclose(column, b.columns()[name], rtol=1e-9, atol=1e-12)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def test_parts_and_batches_make_no_difference(tmp_path: Path):

@@ -92,7 +92,7 @@ def test_every_kind_of_tokenizer_finds_every_word(kind):
     from slalom.models.text.template import encode
 
     text = "The  naïve café-owner didn't smile ; we left ..."
-    found = align(encode(tokenizer(kind), text), text.split())
+    found = align(encode(tokenizer(kind), text), text.split())  # pyright: ignore[reportArgumentType]
     assert found.aligned == 1.0
     assert set(found.words) == {0, 1, 2, 3, 4, 6, 7}
 

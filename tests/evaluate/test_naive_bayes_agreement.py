@@ -46,8 +46,11 @@ def test_the_weights_are_those_of_the_formula_and_of_the_method():
     expected = [by_hand(BALANCED, word) for word in ("w5", "w0", "w23")]
     np.testing.assert_allclose(counts.weights(tokens, 1), expected)
     np.testing.assert_allclose(counts.weights(tokens, 0), np.negative(expected))
-    method = explainer()(
-        "w5 w0 w23", method="naive_bayes", target=1, data=[(d.text, d.label) for d in BALANCED]
+    method = explainer()(  # pyright: ignore[reportCallIssue]
+        "w5 w0 w23",
+        method="naive_bayes",
+        target=1,
+        data=[(d.text, d.label) for d in BALANCED],  # pyright: ignore[reportArgumentType]
     )
     np.testing.assert_allclose(method.score(), expected)
 

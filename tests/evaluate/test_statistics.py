@@ -67,7 +67,7 @@ def test_the_bootstrap_is_scipys_studentised_interval_turned_around():
     gaps = 0.4 + rng.gamma(1.0, size=20) - 1.0
     samples = rng.choice(gaps, (4000, 20))
     t, own = stats.ttest_1samp(samples, gaps.mean(), axis=1)[0], stats.ttest_1samp(gaps, 0.0)[0]
-    p = np.mean(np.abs(t) >= abs(own))
+    p = np.mean(np.abs(t) >= abs(own))  # pyright: ignore[reportArgumentType, reportCallIssue]
     assert bootstrap(gaps[:, None])[0] == pytest.approx(p, abs=4 * np.sqrt(2 * p / 4000))
 
 

@@ -131,7 +131,7 @@ def test_another_seed_is_another_draw_or_changes_nothing(method: str):
 def test_a_pair_of_which_one_side_is_explained(method: str):
     own = {"data": DATA} if methods()[method].needs == "labelled data" else {}
     pair = ("was the food great", "the service was awful")
-    found = explainer("bundled")(pair, method=method, budget=BUDGET, side="second", **own)
+    found = explainer("bundled")(pair, method=method, budget=BUDGET, side="second", **own)  # pyright: ignore[reportArgumentType, reportCallIssue]
     assert found.tokens.segments.tolist() == [1] * 4
     assert np.isfinite(found.score()).all()
 
@@ -139,7 +139,7 @@ def test_a_pair_of_which_one_side_is_explained(method: str):
 @pytest.mark.parametrize("method", names())
 def test_a_text_of_one_token(method: str):
     own = {"data": DATA} if methods()[method].needs == "labelled data" else {}
-    found = explainer("bundled")("great", method=method, budget=BUDGET, **own)
+    found = explainer("bundled")("great", method=method, budget=BUDGET, **own)  # pyright: ignore[reportArgumentType, reportCallIssue]
     assert found.score().shape == (1,)
     assert np.isfinite(found.score()).all()
 

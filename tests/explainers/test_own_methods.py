@@ -107,7 +107,7 @@ def test_naive_bayes_takes_counts_by_words_and_by_pieces():
     counts = label_counts(explainer.model, [Document(text, label) for text, label in data])
     for granularity, begun in (("positions", 3), ("words", 2)):
         found, wanted = (
-            explainer("unwatchable film", method="naive_bayes", data=given, target=1, granularity=granularity)
+            explainer("unwatchable film", method="naive_bayes", data=given, target=1, granularity=granularity)  # pyright: ignore[reportArgumentType, reportCallIssue]
             for given in (counts, data)
         )
         np.testing.assert_array_equal(found.score(), wanted.score())

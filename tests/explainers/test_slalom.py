@@ -491,7 +491,7 @@ def test_fewer_answers_than_tokens_are_no_proof():
 
 @pytest.mark.parametrize("budget", ["auto", 1000, 5000])
 def test_values_stay_what_tokens_say_alone(bundled: Explainer, budget: int | str):
-    found = alone(bundled(REVIEW, target=1, budget=budget))
+    found = alone(bundled(REVIEW, target=1, budget=budget))  # pyright: ignore[reportArgumentType, reportCallIssue]
     n = len(found)
     logits = bundled.model.logits(bundled.model.tokenize(REVIEW), from_rows([[i] for i in range(n)], n))
     said = logits[:, 1] - logits[:, 0]

@@ -138,9 +138,9 @@ def test_same_tokens_as_transformers(kind: str, settings: dict[str, Any], tmp_pa
     theirs, ours = load_tokenizer(where), _ours(where)
     assert len(ours) == len(theirs)
     assert sorted(ours.all_special_ids) == sorted(theirs.all_special_ids)
-    assert (ours.unk_token_id, ours.mask_token_id) == (theirs.unk_token_id, theirs.mask_token_id)
+    assert (ours.unk_token_id, ours.mask_token_id) == (theirs.unk_token_id, theirs.mask_token_id)  # pyright: ignore[reportAttributeAccessIssue]
     assert list(ours.model_input_names) == list(theirs.model_input_names)
-    assert min(ours.model_max_length, 10**9) == min(theirs.model_max_length, 10**9)
+    assert min(ours.model_max_length, 10**9) == min(theirs.model_max_length, 10**9)  # pyright: ignore[reportAttributeAccessIssue]
     for text in TEXTS:
         _check_same(ours, theirs, text)
         _check_same(ours, theirs, text, TEXT)
@@ -149,7 +149,7 @@ def test_same_tokens_as_transformers(kind: str, settings: dict[str, Any], tmp_pa
 def _ours(where: Path) -> FileTokenizer:
     from slalom.models.text.tokenizer_file import read_tokenizer
 
-    return read_tokenizer(str(where), lambda: None)
+    return read_tokenizer(str(where), lambda: None)  # pyright: ignore[reportArgumentType]
 
 
 def _check_same(ours: Any, theirs: Any, *texts: str) -> None:

@@ -304,11 +304,11 @@ def test_batches_elsewhere_grow_as_far_as_any():
 
 
 def test_batches_of_a_module_stop_growing_where_it_is_told():
-    pace = ModuleModel(*zoo.tiny("bert", hidden_size=480))._pace
+    pace = ModuleModel(*zoo.tiny("bert", hidden_size=480))._pace  # pyright: ignore[reportArgumentType]
     for second in range(1, 9):  # ever faster batches
         pace.saw(pace.tokens, pace.tokens / 2**second)
     assert pace.tokens == BATCH_TOKENS
-    pace = ModuleModel(*zoo.tiny("bert", hidden_size=120))._pace
+    pace = ModuleModel(*zoo.tiny("bert", hidden_size=120))._pace  # pyright: ignore[reportArgumentType]
     for second in range(1, 9):
         pace.saw(pace.tokens, pace.tokens / 2**second)
     assert pace.tokens == 4 * BATCH_TOKENS

@@ -52,7 +52,7 @@ def counted(module: Any) -> Iterator[list[int]]:
 @pytest.mark.parametrize("kind", CACHING)
 def test_sharing_changes_no_answer_and_computes_fewer_tokens(kind: str, block: int) -> None:
     module, tokenizer = tiny(kind, num_labels=3)
-    model = ModuleModel(module, tokenizer, batch_tokens=10_000)
+    model = ModuleModel(module, tokenizer, batch_tokens=10_000)  # pyright: ignore[reportArgumentType]
     tokens, queries = left_out(model, block)
     alone = [model.logits(tokens, queries[row : row + 1]) for row in range(len(queries))]
     first = model.logits(tokens, queries)  # answered both ways
@@ -74,7 +74,7 @@ def test_a_model_that_answers_otherwise_is_found_out_and_asked_the_plain_way() -
     module, tokenizer = tiny("gpt2")
     # Not causal: every state also holds the mean of the states of this call.
     module.transformer.ln_f.register_forward_hook(lambda _, given, out: out + out.mean(dim=1, keepdim=True))
-    model = ModuleModel(module, tokenizer, batch_tokens=10_000)
+    model = ModuleModel(module, tokenizer, batch_tokens=10_000)  # pyright: ignore[reportArgumentType]
     tokens, queries = left_out(model)
     alone = np.concatenate([model.logits(tokens, queries[row : row + 1]) for row in range(len(queries))])
     same_answers(model.logits(tokens, queries), alone)
@@ -85,7 +85,7 @@ def test_a_model_that_answers_otherwise_is_found_out_and_asked_the_plain_way() -
 
 def test_a_failing_cache_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
     module, tokenizer = tiny("llama")
-    model = ModuleModel(module, tokenizer, batch_tokens=10_000)
+    model = ModuleModel(module, tokenizer, batch_tokens=10_000)  # pyright: ignore[reportArgumentType]
     tokens, queries = left_out(model)
     expected = np.concatenate([model.logits(tokens, queries[row : row + 1]) for row in range(len(queries))])
 
@@ -107,7 +107,7 @@ def test_a_failing_cache_falls_back(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_cache_with_layers_of_another_kind_is_not_shared() -> None:
     """Mistral's layers keep a window of the keys; whether copies of that may be continued is not known."""
     module, tokenizer = tiny("mistral")
-    model = ModuleModel(module, tokenizer, batch_tokens=10_000)
+    model = ModuleModel(module, tokenizer, batch_tokens=10_000)  # pyright: ignore[reportArgumentType]
     tokens, queries = left_out(model)
     with torch.no_grad():
         cache = module.model(torch.arange(9)[None], use_cache=True).past_key_values

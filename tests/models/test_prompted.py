@@ -31,7 +31,7 @@ def _written(text: str, row: list[int], spans: Any) -> str:
 @pytest.mark.parametrize("whole_answers", [None, True])
 def test_labels_have_the_log_probabilities_of_their_answers(kind: str, whole_answers: bool | None) -> None:
     module, own = causal(kind)
-    model = prompted(module, own, PROMPT, LABELS, whole_answers=whole_answers)
+    model = prompted(module, own, PROMPT, LABELS, whole_answers=whole_answers)  # pyright: ignore[reportArgumentType]
     tokens = model.tokenize(TEXT)
     ask = said if whole_answers else first
     prompt = PROMPT.replace("{text}", TEXT)
@@ -42,7 +42,7 @@ def test_labels_have_the_log_probabilities_of_their_answers(kind: str, whole_ans
 
 def test_a_query_leaves_out_tokens_of_the_text_and_nothing_of_the_prompt() -> None:
     module, own = causal("qwen2")
-    model = prompted(module, own, PROMPT, LABELS)
+    model = prompted(module, own, PROMPT, LABELS)  # pyright: ignore[reportArgumentType]
     tokens = model.tokenize(TEXT).joined()
     assert tokens.strings == tuple(TEXT.split())
     rows = [[0, 1, 2], [1, 4, 6], []]
@@ -58,19 +58,19 @@ def test_a_query_leaves_out_tokens_of_the_text_and_nothing_of_the_prompt() -> No
 def test_answers_with_the_same_first_token_are_read_as_a_whole() -> None:
     module, own = causal("gpt2")
     labels = {"a": "awful", "b": "awful, never again"}
-    model = prompted(module, own, PROMPT, labels)
+    model = prompted(module, own, PROMPT, labels)  # pyright: ignore[reportArgumentType]
     tokens = model.tokenize(TEXT)
     prompt = PROMPT.replace("{text}", TEXT)
     expected = [said(module, own, prompt, f" {answer}") for answer in labels.values()]
     assert np.allclose(model.logits(tokens, whole(len(tokens)))[0], expected, atol=1e-4)
     with pytest.raises(InputError, match="begin with the same token"):
-        prompted(module, own, PROMPT, labels, whole_answers=False)
+        prompted(module, own, PROMPT, labels, whole_answers=False)  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("whole_answers", [False, True])
 def test_soft_removal_gradients_are_those_of_the_whole_score(whole_answers: bool) -> None:
     module, own = causal("llama")
-    model = prompted(module, own, PROMPT, LABELS, whole_answers=whole_answers)
+    model = prompted(module, own, PROMPT, LABELS, whole_answers=whole_answers)  # pyright: ignore[reportArgumentType]
     tokens = model.tokenize(TEXT)
     queries, weights = _copies(len(tokens), 6), np.array([1.0, -0.5, -0.5])
     assert model.differentiable is None
@@ -85,7 +85,7 @@ def test_soft_removal_gradients_are_those_of_the_whole_score(whole_answers: bool
 def test_common_beginnings_are_computed_once(caplog: pytest.LogCaptureFixture) -> None:
     module, own = causal("qwen2", max_position_embeddings=512)
     prompt = "the food was great but the service was awful. " * 6 + "Review: {text}\nThe service was"
-    model = prompted(module, own, prompt, LABELS, batch_tokens=100_000)
+    model = prompted(module, own, prompt, LABELS, batch_tokens=100_000)  # pyright: ignore[reportArgumentType]
     tokens = model.tokenize(TEXT)
     read: list[int] = []
     handle = module.register_forward_pre_hook(
@@ -106,7 +106,7 @@ def test_common_beginnings_are_computed_once(caplog: pytest.LogCaptureFixture) -
 def test_chat_templates_stand_around_the_text() -> None:
     module, own = causal("qwen2", max_position_embeddings=128)
     own.chat_template = CHAT
-    model = prompted(module, own, "Is it good? {text}", {"yes": "great", "no": "awful"})
+    model = prompted(module, own, "Is it good? {text}", {"yes": "great", "no": "awful"})  # pyright: ignore[reportArgumentType]
     tokens = model.tokenize(TEXT)
     prompt = f"[user] Is it good? {TEXT}\n[assistant]\n"
     expected = [first(module, own, prompt, answer, add_special_tokens=False) for answer in ("great", "awful")]
@@ -115,17 +115,17 @@ def test_chat_templates_stand_around_the_text() -> None:
         {"role": "system", "content": "You judge food."},
         {"role": "user", "content": "{text}"},
     ]
-    assert Prompting(own, messages).before == "[system] You judge food.\n[user] "
-    plain = prompted(module, own, "Is it good? {text}", ["great", "awful"], chat=False)
+    assert Prompting(own, messages).before == "[system] You judge food.\n[user] "  # pyright: ignore[reportArgumentType]
+    plain = prompted(module, own, "Is it good? {text}", ["great", "awful"], chat=False)  # pyright: ignore[reportArgumentType]
     assert plain.labels == ("great", "awful")
     own.chat_template = None
     with pytest.raises(InputError, match="no chat template"):
-        Prompting(own, messages)
+        Prompting(own, messages)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_prompt_that_shares_a_token_with_the_text_stays_whole() -> None:
     _, own = causal("gpt2")
-    prompting = Prompting(own, "{text}... never again")
+    prompting = Prompting(own, "{text}... never again")  # pyright: ignore[reportArgumentType]
     encoded = prompting.encode("the soup.")
     outside = own.decode(encoded.ids[encoded.owner < 0])
     assert outside == "... never again"
@@ -150,7 +150,7 @@ def test_an_explanation_of_a_prompted_model() -> None:
 
 def test_a_long_text_is_cut_and_leaves_room_for_the_answer() -> None:
     module, own = causal("gpt2")
-    model = prompted(module, own, PROMPT, LABELS, whole_answers=True)
+    model = prompted(module, own, PROMPT, LABELS, whole_answers=True)  # pyright: ignore[reportArgumentType]
     with pytest.warns(SlalomWarning, match="only the first"):
         tokens = model.tokenize(" ".join([TEXT] * 8))
     assert tokens.cut is not None
@@ -202,7 +202,7 @@ def test_a_classifier_is_no_language_model() -> None:
 def test_the_log_odds_of_an_answer_and_of_its_parts() -> None:
     module, own = causal("qwen2")
     answer = "never again, awful"
-    model = AnswerModel(module, own, PROMPT, answer)
+    model = AnswerModel(module, own, PROMPT, answer)  # pyright: ignore[reportArgumentType]
     tokens = model.tokenize(TEXT)
     queries = _copies(len(tokens))
     found = model.answer_log_probabilities(tokens, queries)
@@ -231,7 +231,7 @@ def test_the_gradients_of_an_answer_follow_the_chain_rule() -> None:
         token = own("awful", add_special_tokens=False)["input_ids"][0]
         module.lm_head.weight = torch.nn.Parameter(module.lm_head.weight.clone())
         module.lm_head.weight[token] *= 4
-    model = AnswerModel(module, own, PROMPT, "awful", part=(0, 2))
+    model = AnswerModel(module, own, PROMPT, "awful", part=(0, 2))  # pyright: ignore[reportArgumentType]
     tokens = model.tokenize(TEXT)
     queries = _copies(len(tokens), 5)
     logits, slopes = model.gradients(tokens, queries, np.array([0.0, 2.0]))
@@ -247,6 +247,6 @@ def test_an_answer_is_generated_as_the_model_itself_does() -> None:
     with torch.no_grad():
         best = module(ids).logits[0, -1].argmax()
     assert (
-        generate(module, own, "Review: {text}", "the food", max_new_tokens=1)
+        generate(module, own, "Review: {text}", "the food", max_new_tokens=1)  # pyright: ignore[reportArgumentType]
         == str(own.decode([int(best)])).strip()
     )

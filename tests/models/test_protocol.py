@@ -48,7 +48,7 @@ def test_a_model_that_only_answers_is_declared_a_black_box():
 
 
 def test_asking_declares_what_it_is_given():
-    ask = Ask(Lengths(), words("one two three"))
+    ask = Ask(Lengths(), words("one two three"))  # pyright: ignore[reportArgumentType]
     assert ask.whole().tolist() == [0.0, 3.0]
     assert ask.differentiable == BLACK_BOX
 

@@ -28,7 +28,7 @@ TEXTS = [zoo.TEXT, *zoo.SENTENCES[:3]]
 class Counted(Proxy):
     """A real model that keeps account of how it was asked."""
 
-    shares_batches = True  # pyright: ignore[reportAssignmentType]
+    shares_batches = True  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride]
 
     def __init__(self, model: Any):
         super().__init__(model)

@@ -61,9 +61,9 @@ def test_a_real_model_lies_between() -> None:
     except ModelError:
         pytest.skip("this tree has no bundled model")
     model, tokenizer = load(directory)
-    prefix, suffix = frame(tokenizer)
+    prefix, suffix = frame(tokenizer)  # pyright: ignore[reportArgumentType]
     assert (len(prefix), len(suffix)) == (1, 1)
-    words = tokenizer.convert_tokens_to_ids(["good", "bad", "great", "awful", "film", "the"])
+    words = tokenizer.convert_tokens_to_ids(["good", "bad", "great", "awful", "film", "the"])  # pyright: ignore[reportAttributeAccessIssue]
     found = repeats(model, words, (1, 2, 4, 8, 16), prefix=prefix, suffix=suffix)
     moved = drift(found)
     assert moved.largest > 1e-3

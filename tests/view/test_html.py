@@ -128,12 +128,12 @@ def test_tokens_that_cannot_be_touched_act_as_background():
     explanation = slalom_explanation(words(40))
     chosen = data.strongest(explanation, touchable(explanation)[::2], 12)
     found = data.contents(explanation, chosen)
-    one, places = found["classes"][0], found["places"]
-    assert len(places) == 12
+    one, places = found["classes"][0], found["places"]  # pyright: ignore[reportIndexIssue]
+    assert len(places) == 12  # pyright: ignore[reportArgumentType]
     kept = np.ones(40)
-    kept[places[:5]] = [0, 2, 0, 1, 3]
+    kept[places[:5]] = [0, 2, 0, 1, 3]  # pyright: ignore[reportIndexIssue]
     (given,) = one["surrogate"]["parts"]
-    w = np.exp(given["importances"]) * kept[places]
+    w = np.exp(given["importances"]) * kept[places]  # pyright: ignore[reportArgumentType, reportCallIssue]
     w0 = np.exp(given["background_importance"])
     mine = (w @ given["values"] + w0 * given["background_value"]) / (w.sum() + w0)
     assert mine == pytest.approx(explanation.predict(np.repeat(np.arange(40), kept.astype(int))), abs=1e-12)
@@ -155,7 +155,7 @@ def test_measured_removals_are_marked_and_exact():
 def test_an_additive_surrogate_keeps_what_cannot_be_touched():
     weights = np.arange(40.0)
     explanation = single_score(words(40), surrogate=Additive(weights, np.array([0.5])))
-    given = data.contents(explanation, touchable(explanation)[:2])["classes"][0]["surrogate"]
+    given = data.contents(explanation, touchable(explanation)[:2])["classes"][0]["surrogate"]  # pyright: ignore[reportIndexIssue]
     assert given == {"kind": "additive", "weights": [0.0, 1.0], "intercept": 0.5 + weights[2:].sum()}
 
 

@@ -33,7 +33,7 @@ def asked(explanation: Explanation, every: int, call: str, counts: list[list[int
     source = "\n".join(
         [
             *scripts,
-            f"const one = {json.dumps(found['classes'][0])}, every = {json.dumps(counts)};",
+            f"const one = {json.dumps(found['classes'][0])}, every = {json.dumps(counts)};",  # pyright: ignore[reportIndexIssue]
             "const parts = one.surrogate.parts ?? [];",
             "for (const part of parts) part.background_importance = number(part.background_importance);",
             f"console.log(JSON.stringify(every.map((counts) => {call})));",

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from slalom.corpus.schema import arrow
 from slalom.data.tables import Bad, Row
@@ -60,7 +60,7 @@ def checksum(file: File) -> str:
         return file.checksum
     try:
         with open_bytes(file.fs, file.path) as raw:
-            return hashlib.file_digest(cast("BinaryIO", raw), "sha256").hexdigest()
+            return hashlib.file_digest(cast("io.BytesIO", raw), "sha256").hexdigest()
     except OSError as error:
         raise failed("read", file.path, error) from error
 

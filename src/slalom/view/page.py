@@ -137,8 +137,8 @@ def contents(explanation: Explanation, pieces: Sequence[Run]) -> dict[str, objec
     units = np.array([i for run in pieces for i in run.positions], dtype=np.int64)
     kinds, types = np.unique(tokens.inverse[units], return_inverse=True)
     every = spellings(tokens)
-    names: list[str] = [every[int(kind)] for kind in kinds.tolist()]
-    own = [label(tokens.strings[i]) for i in units]
+    names: list[str] = np.array(every, dtype=object)[kinds].tolist()
+    own = [label(tokens.strings[int(i)]) for i in units.tolist()]
     shown = sentences.columns(explanation)
     each = len(explanation.listed) == len(explanation)
     starts = np.cumsum([0, *(len(run.positions) for run in pieces)])
