@@ -67,8 +67,6 @@ def test_one_version_everywhere(project: dict[str, Any]) -> None:
 
 def test_an_index_can_show_it(project: dict[str, Any]) -> None:
     told = project["project"]
-    assert {"Homepage", "Documentation", "Source", "Issues", "Changelog"} <= set(told["urls"])
-    assert all(url.startswith("https://") for url in told["urls"].values())
     for minor in (11, 12, 13):
         assert f"Programming Language :: Python :: 3.{minor}" in told["classifiers"]
     assert "Typing :: Typed" in told["classifiers"]
