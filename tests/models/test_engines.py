@@ -19,7 +19,7 @@ from torch import nn
 from slalom import Explainer
 from slalom.errors import InputError, MissingExtraError, ModelError
 from slalom.models import open_model
-from slalom.models.torch.engines import engine_names, export, recipe
+from slalom.models.torch.engines import engine_names, export, recipe, runtimes
 from slalom.models.torch.engines.export import amx_is_broken, int8_saturates
 from slalom.perturb import Perturbations, from_rows
 from zoo import TEXT, tiny, tokenizer
@@ -286,6 +286,19 @@ def test_a_missing_package_gives_the_install_command(
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE")
     with pytest.raises(MissingExtraError, match=rf"slalom-xai\[{extra}\]"):
         open_model(*bag(), engine=engine).tokenize(TEXT)
+
+
+@pytest.mark.parametrize(("limit", "folder"), [("avx2", "_avx2"), ("", "")])
+def test_kernels_of_a_limited_processor_are_kept_apart(
+    limit: str, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch keeps them by their source alone: a process with another limit would die of them."""
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", limit)
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
+    runtimes._keep_kernels_apart()
+    assert os.environ.get("TORCHINDUCTOR_CACHE_DIR", "").endswith(folder)
+    assert ("TORCHINDUCTOR_CACHE_DIR" in os.environ) == bool(limit)
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
 
 
 def test_compile_without_a_compiler_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

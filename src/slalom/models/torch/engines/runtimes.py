@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import getpass
 import io
 import logging
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +46,7 @@ ENGINES = {
 }
 
 _COMPILERS = ("g++", "clang++", "c++", "cl")
+_KERNELS = "TORCHINDUCTOR_CACHE_DIR"
 _INT8 = "the engine 'openvino-int8'"
 
 
@@ -50,6 +54,7 @@ def make_compile(forward: Forward) -> Made:
     """torch.compile, with free batch size and length."""
     if forward.device.type == "cpu":
         _need_compiler()
+    _keep_kernels_apart()
     with still():
         compiled = torch.compile(Graph(forward), dynamic=True)
 
@@ -61,6 +66,14 @@ def make_compile(forward: Forward) -> Made:
             return compiled(*inputs)[: len(ids)].detach().cpu().double().numpy()
 
     return Made(answer)
+
+
+def _keep_kernels_apart() -> None:
+    """Compiled kernels are kept without a word of this limit, and one of another limit ends the process."""
+    limit = os.environ.get("ATEN_CPU_CAPABILITY")
+    usual = str(Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}")  # as torch itself says
+    if limit and os.environ.get(_KERNELS, usual) == usual:
+        os.environ[_KERNELS] = f"{usual}_{limit}"
 
 
 def _need_compiler() -> None:
