@@ -198,11 +198,12 @@ class Connection(H11Protocol):
         config: uvicorn.Config,
         server_state: ServerState,
         app_state: dict[str, object],
+        _loop: asyncio.AbstractEventLoop | None = None,
         *,
         most: int,
         at_all: int,
     ):
-        super().__init__(config, server_state, app_state)
+        super().__init__(config, server_state, app_state, _loop)
         self._most, self._at_all = most, at_all
         self._application: ASGIApp = self.app  # pyright: ignore[reportAttributeAccessIssue]
         self.app = self._answer  # pyright: ignore[reportAttributeAccessIssue]
