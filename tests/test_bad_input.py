@@ -198,7 +198,7 @@ def test_wrong_labels(bundled: Explainer, label: Any):
             {"effort": "fast", "colour": "red"},
             "no option 'colour'; its options are: effort, granularity, gradients, gamma",
         ),
-        ({"explain": "second"}, "needs a pair"),
+        ({"side": "second"}, "needs a pair"),
         ({"budget": 2}, "at least 3 queries"),
     ],
 )

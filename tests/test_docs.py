@@ -74,9 +74,11 @@ def test_the_guides_run(behave: Any, llm_server: str) -> None:
 
 
 def _commands(text: str) -> list[str]:
-    """The lines of the command line in a page, with those that go on joined."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    """The lines of the command line in a page, fenced or indented, with those that go on joined."""
+    fenced = re.findall(r"^```(?:sh|console)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"^    \S.*(?:\\\n.*)*", text, flags=re.MULTILINE)
+    blocks = [block.replace("\\\n", " ") for block in (*fenced, *indented)]
+    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
     return [line for line in lines if line.startswith("slalom ")]
 
 

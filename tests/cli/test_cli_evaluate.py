@@ -73,7 +73,7 @@ def test_a_table_files_and_a_second_run_that_repeats_nothing():
 
 
 def test_json_is_one_document_and_quiet_is_quiet():
-    result = run("--json", "--quiet", "--no-figures", "-n", "2", "--cut", "6", "--budget", "30")
+    result = run("--json", "--quiet", "--no-figures", "-n", "2", "--length", "6", "--budget", "30")
     told = json.loads(result.stdout)
     assert result.stderr == ""
     assert told["documents"] == 2
@@ -93,7 +93,7 @@ def test_split_corpus_target_and_variants():
             "--target",
             "positive",
             "--no-figures",
-            "--cut",
+            "--length",
             "4",
         ),
         *("--methods", "naive_bayes,slalom:effort=fast,slalom:effort=fast:score=value"),
@@ -175,7 +175,7 @@ def test_the_docs_name_every_protocol_and_their_example_runs(capsys: pytest.Capt
     text = DOCS.read_text(encoding="utf-8")
     assert [name for name in names() if f"`{name}`" not in text] == []
     exec(text.partition("```python\n")[2].partition("```")[0], {})
-    assert "Summary(mean=" in capsys.readouterr().out
+    assert "Average(mean=" in capsys.readouterr().out
     assert Path("results/results.parquet").exists()
 
 

@@ -47,7 +47,7 @@ def test_every_method_with_the_bundled_model_aligned():
 def test_json_is_one_document():
     Path("data.csv").write_text("text,label\npopular,positive\nquestionable,negative\n")
     result = run(
-        TEXT, "--json", "--methods", "occlusion, naive_bayes,random", "--data", "data.csv", "-t", "negative"
+        TEXT, "--json", "--methods", "occlusion, naive_bayes,random", "--corpus", "data.csv", "-t", "negative"
     )
     document = json.loads(result.stdout)
     assert (

@@ -297,4 +297,6 @@ def test_how_methods_and_protocols_are_written():
     assert (variant.label, variant.method) == ("slalom:effort=fast:score=value:gamma=1.5", "slalom")
     assert (variant.score, dict(variant.call)) == ("value", {"effort": "fast", "gamma": 1.5})
     assert [one.label for one in methods(["lime", "random", "lime"])] == ["lime", "random"]
-    assert protocols(["deletion:step=1", "eraser"]) == {"deletion": {"step": 1}, "eraser": {}}
+    judges = protocols(["deletion:step=1", "eraser"])
+    assert {name: judge.options for name, judge in judges.items()} == {"deletion": {"step": 1}, "eraser": {}}
+    assert [judge.protocol.name for judge in judges.values()] == ["deletion", "eraser"]
