@@ -30,3 +30,13 @@ def test_a_module_of_0_1_is_found_under_its_old_name(name: str, monkeypatch: pyt
 def test_what_never_was_is_not_found() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"slalom\.benches"):
         importlib.import_module("slalom.benches")
+
+
+def test_an_old_module_does_not_hide_a_function_of_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    from slalom.models import text
+
+    old = "slalom.models.text.words"
+    monkeypatch.delitem(sys.modules, old, raising=False)
+    with pytest.warns(DeprecationWarning, match="is slalom.models.text now"):
+        assert importlib.import_module(old) is text
+    assert text.words("a good film").strings == ("a", "good", "film")

@@ -87,6 +87,14 @@ def today(name: str) -> str | None:
     return f"{MOVED[package]}.{rest}" if package in MOVED else None
 
 
+class _Keeper(ModuleType):
+    """A package that has a function of an old module's name: imports of the module leave it there."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and callable(self.__dict__.get(name))):
+            super().__setattr__(name, value)
+
+
 class _Moved(MetaPathFinder, Loader):
     """Asked first: the parts of a moved package would be found a second time under their old names."""
 
@@ -102,6 +110,9 @@ class _Moved(MetaPathFinder, Loader):
         place = today(spec.name) or spec.name
         warnings.warn(f"{spec.name} is {place} now", DeprecationWarning, stacklevel=2)
         module = importlib.import_module(place)
+        package, _, name = spec.name.rpartition(".")
+        if callable(getattr(sys.modules[package], name, None)):
+            sys.modules[package].__class__ = _Keeper
         self._own = module.__spec__
         return module
 

@@ -64,7 +64,7 @@ def texts(count: int) -> list[Document]:
 
 @pytest.mark.parametrize("name", ["scores.jsonl", "scores.parquet"])
 def test_a_file_and_a_function_are_ranked_beside_ours(name: str):
-    documents = texts(7)
+    documents = texts(14)  # enough for both tests of a difference
     rows = [
         {"text": d.text, "tokens": str(d.text).split(), "scores": [WORTH[w] for w in str(d.text).split()]}
         for d in documents
@@ -88,6 +88,14 @@ def test_a_method_of_others_explains_too():
     found = explainer()(TEXT, method="theirs:leave_one_out", target=1)
     assert found.method == "theirs:leave_one_out"
     assert len(found) == 24
+
+
+def test_a_file_that_has_changed_is_read_again():
+    for scores in ([1.0] * 24, [2.0] * 24):
+        write("scores.jsonl", [{"text": TEXT, "scores": scores}])
+        explainers.open_outside("scores.jsonl")
+        found = explainer()(TEXT, method="scores.jsonl", target=1)
+        assert found.score().tolist() == scores
 
 
 def test_names_are_not_opened_unless_asked_for():

@@ -92,12 +92,17 @@ def _from_file(name: str) -> Callable[..., Explanation]:
     return explain
 
 
-@lru_cache(maxsize=4)
 def _rows(name: str) -> dict[str, dict[str, Any]]:
-    """The rows of a file by their text."""
+    """The rows of a file by their text; a file that has changed is read again."""
     path = Path(name)
     if not path.is_file():
         raise InputError(f"there is no file {name!r}")
+    found = path.stat()
+    return _read(name, path.resolve(), (found.st_mtime_ns, found.st_size, found.st_ino))
+
+
+@lru_cache(maxsize=4)
+def _read(name: str, path: Path, version: tuple[int, ...]) -> dict[str, dict[str, Any]]:
     try:
         rows = _parquet(path) if path.suffix == ".parquet" else _json_lines(path)
     except (ValueError, OSError) as error:
