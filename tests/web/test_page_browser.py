@@ -288,6 +288,6 @@ def test_a_phone_shows_everything_without_scrolling_sideways(browser: Browser, a
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         # at one moment: the page is still moving to the result
         tops = page.evaluate(
-            "['#ask', '#result', '#past'].map(name => document.querySelector(name).getBoundingClientRect().top)"
+            "['#ask', '#result', '#past'].map(id => document.querySelector(id).getBoundingClientRect().top)"
         )
         assert tops == sorted(tops)
