@@ -53,13 +53,13 @@ def _body(report: Report) -> str:
 
 def _table(report: Report, table: Table) -> str:
     name = f"<bdi>{escape(visible(table.label))}</bdi>"
-    head = f"<h3>{name}</h3><p>{escape(visible(table.about))}</p>"
+    head = f"<h2>{name}</h2><p>{escape(visible(table.about))}</p>"
     if len(table) == 0:
         return _card(f'{head}<p class="note">No token is in enough documents.</p>')
     towards, against = sides(table)
     lists = _list(report, table, towards, f"For {name}", "for")
     lists += _list(report, table, against, f"Against {name}", "against")
-    picture = f'<div class="chart"><h4>Value and importance</h4>{chart(table)}</div>'
+    picture = f'<div class="chart"><h3>Value and importance</h3>{chart(table)}</div>'
     strong = _card(f'{head}<div class="pair"><div>{lists}</div>{picture}</div>')
     return strong + _odd(report, table) + _shaky(report, table) + _all(table)
 
@@ -70,7 +70,7 @@ def _odd(report: Report, table: Table) -> str:
         return ""
     title = f"{escape(visible(table.label))}: strong and frequent, but no content words"
     return _card(
-        f"<h3>{title}</h3><p>Marks, numbers and function words that move the model for sure. A word that "
+        f"<h2>{title}</h2><p>Marks, numbers and function words that move the model for sure. A word that "
         f"should not count is a candidate for a spurious one.</p>{_list(report, table, rows, '', 'odd')}"
     )
 
@@ -80,7 +80,7 @@ def _shaky(report: Report, table: Table) -> str:  # noqa: ARG001
     if not rows:
         return ""
     return _card(
-        f"<h3>{escape(visible(table.label))}: important, with unstable sign</h3>"
+        f"<h2>{escape(visible(table.label))}: important, with unstable sign</h2>"
         f"<p>In {UNSTABLE:.0%} of the documents or more the token clearly has the other sign.</p>"
         f"{_rows(table, rows)}"
     )
@@ -105,7 +105,7 @@ def _list(report: Report, table: Table, rows: list[int], heading: str, kind: str
         return ""
     shares = strength(table.scores[table.ranking])
     entries = "".join(_entry(report, table, row, float(shares[row]), row == rows[0]) for row in rows)
-    return f'{f"<h4>{heading}</h4>" if heading else ""}<ol class="{kind}">{entries}</ol>'
+    return f'{f"<h3>{heading}</h3>" if heading else ""}<ol class="{kind}">{entries}</ol>'
 
 
 def _entry(report: Report, table: Table, row: int, share: float, opened: bool) -> str:
@@ -146,7 +146,7 @@ def _rows(table: Table, rows: list[int]) -> str:
     )
     body = "".join(_row(table, names, row, float(shares[row])) for row in rows)
     return (
-        '<div class="wide scroll" tabindex="0" role="region" aria-label="scores of token types"><table>'
+        '<div class="wide scroll" tabindex="0" role="group" aria-label="scores of token types"><table>'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
@@ -173,7 +173,7 @@ def _section(section: Section) -> str:
     note = f'<p class="legend">{escape(visible(section.note))}</p>' if section.note else ""
     heading = escape(visible(section.heading))
     return _card(
-        f'<h3>{heading}</h3><div class="wide scroll" tabindex="0" role="region" aria-label="{heading}">'
+        f'<h2>{heading}</h2><div class="wide scroll" tabindex="0" role="region" aria-label="{heading}">'
         f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
     )
 
@@ -182,7 +182,7 @@ def _documents(found: Mapping[int, Document]) -> str:
     if not found:
         return ""
     shown = "".join(_document(row, document) for row, document in sorted(found.items()))
-    return _card(f"<h3>The documents of these examples</h3>{shown}")
+    return _card(f"<h2>The documents of these examples</h2>{shown}")
 
 
 def _document(row: int, document: Document) -> str:

@@ -34,7 +34,7 @@ function table(section, state, on) {
   add(order.slice(0, FIRST_ROWS));
   const head = el("tr", {}, el("th", { class: "number", scope: "col" }, "#"), el("th", { scope: "col" }, state.data.kind), el("td"));
   for (const name of shown) head.append(el("th", { class: "number", scope: "col" }, ...heading(state.class, name)));
-  const wide = el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "scores of the tokens" },
+  const wide = el("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "scores of the tokens" },
     el("table", {}, el("thead", {}, head), body));
   const title = el("h3", {}, total > FIRST_ROWS ? `The ${FIRST_ROWS} strongest of ${total.toLocaleString("en")} ${kinds}, by ${state.score}` : `${kinds[0].toUpperCase()}${kinds.slice(1)} by ${state.score}, strongest first`);
   section.replaceChildren(title, wide);

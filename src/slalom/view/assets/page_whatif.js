@@ -104,7 +104,7 @@ function whatif(section, state, on) {
   head.append(odds);
   section.hidden = false;
   section.replaceChildren(el("h3", {}, el("span", {}, "What if?"), reset), acts,
-    el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "what the text would say" }, el("table", { class: "readings" }, el("thead", {}, head), body)), words, said);
+    el("div", { class: "wide", tabindex: "0", role: "group", "aria-label": "what the text would say" }, el("table", { class: "readings" }, el("thead", {}, head), body)), words, said);
   const reach = { low: 0, high: 0 };
 
   function update(answer) {
