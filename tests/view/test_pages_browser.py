@@ -70,6 +70,10 @@ def made(name: str) -> Explanation:
 
 
 KINDS = ("7 tokens", "70 tokens", "500 tokens", "Arabic", "Japanese", "emoji", "pair", "four classes")
+FULLY = ("70 tokens", "four classes")
+"""For axe in all four looks; other texts have no colours of their own: each width and each scheme once."""
+ALL_LOOKS = ("wide, light", "wide, dark", "narrow, light", "narrow, dark")
+CROSSED = ("wide, light", "narrow, dark")
 
 
 @contextmanager
@@ -138,11 +142,12 @@ PAGES = {
 def test_every_page_in_every_look_of_all_sorts_of_texts(
     browser: Browser, tmp_path: Path, kind: str, name: str
 ):
-    _fine_in_every_look(browser, tmp_path, PAGES[name](made(kind)))
+    looks = ALL_LOOKS if kind in FULLY else CROSSED
+    _fine_in_every_look(browser, tmp_path, PAGES[name](made(kind)), looks)
 
 
 def test_a_list_of_all_sorts_of_texts_in_every_look(browser: Browser, tmp_path: Path):
-    source = Explanations([made(kind) for kind in KINDS]).to_html()
+    source = Explanations([made(kind) for kind in reversed(KINDS)]).to_html()
     _fine_in_every_look(browser, tmp_path, source)
     with opened(browser, tmp_path, source) as page:
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
@@ -150,30 +155,39 @@ def test_a_list_of_all_sorts_of_texts_in_every_look(browser: Browser, tmp_path: 
             assert sideways(page) <= 0, look
 
 
-def _fine_in_every_look(browser: Browser, tmp_path: Path, source: str) -> None:
+def _fine_in_every_look(
+    browser: Browser, tmp_path: Path, source: str, looks: tuple[str, ...] = ALL_LOOKS
+) -> None:
+    """Nothing is wider than the window in any look; axe has nothing to say in `looks`."""
     with opened(browser, tmp_path, source, bypass_csp=True) as page:
         page.evaluate("document.querySelectorAll('details').forEach((one, i) => { one.open ||= i < 3; })")
+        asked: list[str] = []
         for look in in_every_look(page):
             assert sideways(page) <= 0, look
-            assert findings(page) == [], look
+            if look in looks:
+                assert findings(page) == [], look
+                asked.append(look)
+        assert asked == [*looks]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_reports_of_all_sorts_of_texts(browser: Browser, tmp_path: Path, kind: str, viewport: Any):
+def test_reports_of_all_sorts_of_texts(browser: Browser, tmp_path: Path, kind: str):
     found = made(kind)
-    with opened(browser, tmp_path, render(found), viewport=viewport) as page:
-        assert page.locator(".text").inner_text().split() == found.text.split()
-        assert page.locator(".text").evaluate("box => getComputedStyle(box).overflowY") in (
-            "visible",
-            "hidden",
-        )
-        assert page.locator(".answer").inner_text()
-        if viewport is NARROW:
-            page.locator(".text .t").first.click()
-            assert page.locator(".sheet").is_visible()
-        else:
-            assert _spare(page) < 60, "an empty block beside the plane"
+    with opened(browser, tmp_path, render(found), viewport=WIDE) as page:
+        _whole(page, found)
+        assert _spare(page) < 60, "an empty block beside the plane"
+        page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+        _whole(page, found)
+        page.locator(".text .t").first.click()
+        assert page.locator(".sheet").is_visible()
+
+
+def _whole(page: Page, found: Explanation) -> None:
+    """The whole text is there and is not scrolled, and so is the answer."""
+    text = page.locator(".text")
+    assert text.inner_text().split() == found.text.split()
+    assert text.evaluate("box => getComputedStyle(box).overflowY") in ("visible", "hidden")
+    assert page.locator(".answer").inner_text()
 
 
 def test_marks_are_shown_quietly(browser: Browser, tmp_path: Path):
