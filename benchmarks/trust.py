@@ -70,7 +70,11 @@ def told(explainer: slalom.Explainer, text: str, number: int, seeds: int) -> lis
 
 def table(model: str, frame: DataFrame) -> str:
     lines = [
-        "| model | texts | told R² | fresh R² | same verdict | or between | interval holds the fresh R² |"
+        "# Trust over seeds",
+        "",
+        "Each text is explained with several seeds. `benchmarks/trust.py` says what the columns are.",
+        "",
+        "| model | texts | told R² | fresh R² | same verdict | or between | interval holds the fresh R² |",
     ]
     lines.append("|---" * 7 + "|")
     frame["agrees"] = frame.same | (frame.between != "")
