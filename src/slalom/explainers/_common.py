@@ -22,6 +22,17 @@ from slalom.perturb import Perturbations, from_keep, from_rows
 from slalom.surrogate import Counts, Slalom, Surrogate
 from slalom.tokens import FloatArray, IntArray
 
+if TYPE_CHECKING:
+    import torch
+
+    from slalom.models.torch.whitebox import Inside
+
+Design = Literal["short", "deletions", "subsets"]
+Reading = Literal["grad_x_input", "avg", "l1", "l2"]
+"""What a gradient says of a token …"""
+UNSIGNED = ("l1", "l2")
+"""… and which of it has no sign."""
+
 Gamma = Annotated[float, Range(-1e6, 1e6)]
 """The sum of the importances of a SLALOM: any number, they can be shifted alike."""
 Granularity = Literal["positions", "types"]
@@ -149,8 +160,6 @@ def held_out(surrogate: Surrogate, counts: Any, truth: FloatArray, mean: float) 
     }
 
 
-Design = Literal["short", "deletions", "subsets"]
-
 _HOLD_OUT_EVERY = 8
 _LEAST = 16
 """Fewer queries than this are all fitted."""
@@ -221,16 +230,6 @@ def for_target(surrogate: Slalom, target: Target, units: IntArray) -> Slalom:
         target.read(surrogate.background_value[None]),
         surrogate.background_importance,
     )
-
-
-if TYPE_CHECKING:
-    import torch
-
-    from slalom.models.torch.whitebox import Inside
-
-Reading = Literal["grad_x_input", "avg", "l1", "l2"]
-
-UNSIGNED = ("l1", "l2")
 
 
 def gradient_scores(gradient: torch.Tensor, inside: Inside, n: int) -> dict[str, FloatArray]:
