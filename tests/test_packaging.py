@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.util import module_from_spec, spec_from_file_location
@@ -110,3 +111,54 @@ def test_everything_that_the_tests_need_is_pinned() -> None:
     assert all(Version(version).local is None for version in pinned.values())
     assert pinned["torch"] == "2.13.0"
     assert not [name for name in pinned if name.startswith(lock.BUILDS)]
+
+
+OPTIONAL = [
+    "accelerate",
+    "captum",
+    "datasets",
+    "duckdb",
+    "fastapi",
+    "httpx",
+    "lime",
+    "matplotlib",
+    "nncf",
+    "onnx",
+    "onnxruntime",
+    "onnxscript",
+    "openvino",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "ray",
+    "sentencepiece",
+    "shap",
+    "sklearn",
+    "slalom_explanations",
+    "tiktoken",
+    "uvicorn",
+]
+WITHOUT_EXTRAS = """
+import sys
+for package in sys.argv.pop(1).split(","):
+    sys.modules[package] = None  # importing it says that it is not there
+from slalom.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("explain", "a dull film", "--html", "report.html", "--out", "saved.json"),
+        ("compare", "a dull film", "--methods", "slalom,occlusion"),
+        ("methods",),
+        ("--version",),
+    ],
+    ids=lambda given: given[0],
+)
+def test_the_base_install_needs_no_package_of_an_extra(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    run = [sys.executable, "-c", WITHOUT_EXTRAS, ",".join(OPTIONAL), *arguments]
+    done = subprocess.run(run, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout

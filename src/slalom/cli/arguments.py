@@ -169,13 +169,14 @@ class LanguageGiven(PromptGiven):
         is said behind.
         """
         from slalom.errors import InputError
-        from slalom.models.endpoint.model import Rehearsal
 
         remote = explainer.model.remote
         if remote is None or (quiet and not self.estimate):
             if self.estimate:
                 raise InputError("--estimate is for models behind an endpoint: --endpoint URL")
             return False
+        from slalom.models.endpoint.model import Rehearsal  # needs the extra `endpoint`
+
         endpoint, rehearsed = remote.endpoint, Rehearsal(explainer.model)
         some = list(texts)[:_REHEARSED]
         with warnings.catch_warnings():
