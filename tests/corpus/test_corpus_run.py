@@ -532,3 +532,26 @@ def test_the_command(corpus: str, whole: Path, tmp_path: Path) -> None:
     assert (other.exit_code, other.stderr.count("\n")) == (1, 1)
     wrong = CliRunner().invoke(app, [*arguments, "--words", "--types"])
     assert wrong.exit_code == 2
+
+
+def test_fresh_begins_again_where_another_run_lies(corpus: str, tmp_path: Path) -> None:
+    """Nothing of the other run stays, and nothing that is not of a run goes."""
+    output = tmp_path / "out"
+    many = ["explain-corpus", corpus, "--out", str(output), "--method", "random", "--group", "4"]
+    one = [*many[:-1], "64"]
+    assert CliRunner().invoke(app, [*many, "--tokens-table"]).exit_code == 0
+    (output / "_notes.txt").write_text("mine")
+    refused = CliRunner().invoke(app, one)
+    assert (refused.exit_code, "--fresh" in refused.stderr) == (1, True), refused.stderr
+    assert len(rows(output)) == len(TEXTS)
+    again = CliRunner().invoke(app, [*one, "--fresh"])
+    assert again.exit_code == 0, again.stderr
+    assert "10 documents in 1 parts, 0 errors" in again.stderr
+    names = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
+    parts = {"part-000000.parquet", "_checksums/part-000000.json"}
+    assert names == parts | {"_notes.txt", "_slalom.json", SUCCESS}
+    elsewhere = tmp_path / "elsewhere"
+    assert CliRunner().invoke(app, [*one[:3], str(elsewhere), *one[4:], "--fresh"]).exit_code == 0
+    same(str(output), elsewhere)
+    finished = CliRunner().invoke(app, [*one, "--fresh"])
+    assert "nothing to do" not in finished.stderr

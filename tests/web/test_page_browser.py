@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from browser import chromium, watched
 from serving import Slow, ended, served, until
@@ -126,6 +126,27 @@ def test_the_page_begins_with_an_explained_example(browser: Browser, address: st
         model = page.locator('#explanation tr[data-reading="model"] td.score')
         until(lambda: shown(model) == pytest.approx(score, abs=ROUNDING))
         expect(page.locator("#explanation .sheet")).to_contain_text(f"{100 / (1 + np.exp(-score)):.1f} %")
+    assert seen.errors == []
+
+
+def test_an_example_that_comes_late_is_not_in_the_way(browser: Browser, address: str):
+    with watched(browser) as (page, seen):
+        ready(page, address)
+        page.select_option("#model", "lengths")
+        page.select_option("#method", "occlusion")
+        explain(page, WORDS)
+        held: list[Route] = []
+        page.route("**/reports/example/fragment", lambda route: held.append(route))
+        page.reload()
+        until(lambda: page.evaluate("true") and held)
+        page.locator("#past-list .open").click()
+        text = page.locator("#explanation .text")
+        expect(text).to_have_text(WORDS)
+        with page.expect_response("**/reports/example/fragment"):
+            held[0].continue_()
+        page.evaluate("fetch('healthz').then((response) => response.text())")  # later than the example
+        expect(text).to_have_text(WORDS)
+        assert page.input_value("#text") == WORDS
     assert seen.errors == []
 
 

@@ -79,10 +79,33 @@ def test_an_explanation_is_the_one_that_python_gives(
 
 
 def test_a_pair_is_explained_on_one_side(http: httpx.Client, models: dict[str, Any]):
-    answer = explained(http, text=PAIR[0], pair=PAIR[1], explain="second", method="occlusion")
+    answer = explained(http, text=PAIR[0], pair=PAIR[1], side="second", method="occlusion")
     got = Explanation.from_dict(answer["explanation"])
     wanted = Explainer(models["tiny"])(PAIR, side="second", method="occlusion")
     same_scores(got.score(), wanted.score())
+
+
+@pytest.mark.parametrize("path", ["explain", "compare", "predict"])
+def test_a_side_by_its_old_name_is_taken_and_told(http: httpx.Client, path: str):
+    only: dict[str, Any] = {"explain": {"method": "occlusion"}, "compare": {"methods": ["occlusion"]}}
+    body = {"text": PAIR[0], "pair": PAIR[1], **only.get(path, {})}
+    first, old, new = (
+        http.post(f"/api/{path}", json=body | side)
+        for side in ({"side": "first"}, {"explain": "second"}, {"side": "second"})
+    )
+    assert old.headers["warning"] == '299 slalom "explain is called side now"'
+    assert "warning" not in new.headers
+    assert _explained_tokens(old) == _explained_tokens(new) != _explained_tokens(first)
+    assert "".join(_explained_tokens(new)) == PAIR[1].replace(" ", "")
+    both = http.post(f"/api/{path}", json=body | {"side": "first", "explain": "second"})
+    assert (both.status_code, "give side alone" in both.json()["detail"]) == (422, True)
+
+
+def _explained_tokens(answer: httpx.Response) -> list[str]:
+    found = answer.json()
+    if "comparison" in found:
+        found["explanation"] = found["comparison"]["methods"]["occlusion"]
+    return found["explanation"]["tokens"]["strings"] if "explanation" in found else found["tokens"]
 
 
 class Stepwise(Slow):
@@ -180,7 +203,7 @@ def test_what_if_nothing_is_left(http: httpx.Client, models: dict[str, Any]):
         ),
         ("explain", {"text": TEXT, "model": "/etc"}, "no model '/etc'; choose one of: tiny, slow"),
         ("explain", {"text": TEXT, "target": "sideways"}, "no label 'sideways'"),
-        ("explain", {"text": TEXT, "explain": "first"}, "needs a pair of texts"),
+        ("explain", {"text": TEXT, "side": "first"}, "needs a pair of texts"),
         ("explain", {"text": TEXT, "model": "slow", "method": "gradient"}, "needs the gradients of a torch"),
         ("predict", {"text": TEXT, "kept": [0], "counts": [1]}, "give one of them"),
         ("predict", {"text": TEXT, "kept": [99]}, "kept names the position 99, but the text has"),

@@ -277,7 +277,7 @@ def _prepare(store: CorpusFolder, manifest: Record, resume: bool | None) -> Tota
     if there.get("fingerprint") != manifest["fingerprint"]:
         raise InputError(
             f"{store.given!r} belongs to another run: {_difference(there, manifest)}; "
-            "repeat the command as it was, or choose another output"
+            "repeat the command as it was, choose another output, or begin again there (--fresh)"
         )
     if resume:
         return None

@@ -155,9 +155,10 @@ async def corpus(request: Request, name: str) -> Response:
 
 
 @api.post("/api/predict", response_model=s.PredictAnswer, tags=["ask"], dependencies=[_BEARER])
-async def predict(request: Request, body: s.PredictRequest) -> dict[str, object]:
+async def predict(request: Request, response: Response, body: s.PredictRequest) -> dict[str, object]:
     """The model's answer to a text, or to what is left of it: some of its tokens, or copies of them."""
     state, cancellation, served = _begun(request, body)
+    response.headers.update(body.told)
     most = state.settings.limits.characters
     work = partial(tasks.predict, served, body, cancellation, most)
     return await state.quick.start(cancellation, work).wait(request)
@@ -170,7 +171,8 @@ async def explain(request: Request, body: s.ExplainRequest) -> Response:
     tasks.check(body, state.settings.limits.queries)
     work = partial(tasks.explain, served, body, cancellation, state.settings.limits.tokens)
     queue = state.single if tasks.one_at_a_time(body.method) else state.explanations
-    return await _answered(request, queue.start(cancellation, partial(_kept, state, work, body.save)))
+    job = queue.start(cancellation, partial(_kept, state, work, body.save))
+    return await _answered(request, job, body.told)
 
 
 @api.post("/api/compare", response_model=s.CompareAnswer, **_FOLLOWED)
@@ -179,7 +181,8 @@ async def compare(request: Request, body: s.CompareRequest) -> Response:
     state, cancellation, served = _begun(request, body)
     wanted = tasks.requests(body, state.settings.limits.queries)
     work = partial(tasks.compare, served, wanted, cancellation, state.settings.limits.tokens)
-    return await _answered(request, state.single.start(cancellation, partial(_kept, state, work, body.save)))
+    job = state.single.start(cancellation, partial(_kept, state, work, body.save))
+    return await _answered(request, job, body.told)
 
 
 def _begun(
@@ -199,12 +202,12 @@ def _kept(state: ServerState, work: Callable[[], Explanation | Compared], save: 
     return tasks.answer(result, name, _address(state, name))
 
 
-async def _answered(request: Request, job: QueuedJob[str]) -> Response:
+async def _answered(request: Request, job: QueuedJob[str], headers: dict[str, str]) -> Response:
     """The result of a job; line by line for clients that want to see how it goes."""
     if LINES in request.headers.get("accept", ""):
-        headers = {"x-accel-buffering": "no"}  # nginx would keep the progress back otherwise
+        headers = headers | {"x-accel-buffering": "no"}  # nginx would keep the progress back otherwise
         return StreamingResponse(_lines(request, job), media_type=LINES, headers=headers)
-    return Response(await job.wait(request), media_type="application/json")
+    return Response(await job.wait(request), media_type="application/json", headers=headers)
 
 
 @api.get("/api/example", response_model=s.ExampleAnswer, tags=["ask"], dependencies=[_BEARER])
@@ -274,7 +277,7 @@ def _check_text(body: s.ExplainRequest | s.CompareRequest | s.PredictRequest, mo
     given = len(body.text) + len(body.pair or "")
     if given > most:
         raise tasks.TooLong(f"the text has {given:,} characters; this server takes {most:,}")
-    check_text(body.text if body.pair is None else (body.text, body.pair), body.explain)
+    check_text(body.text if body.pair is None else (body.text, body.pair), body.side)
 
 
 def _address(state: ServerState, name: str | None) -> str | None:

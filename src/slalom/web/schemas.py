@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from slalom.checks import Allowed, Range
 from slalom.errors import InputError
 from slalom.explainers import Method, methods, option_ranges, options
+from slalom.request import Side
 
 _BOUNDS = {
     "batch_size": Range(8, 10_000),
@@ -127,9 +128,23 @@ class _About(_Strict):
     units: Literal["tokens", "words", "sentences", "paragraphs", "lines"] = Field(
         "tokens", description="What gets a score, and what a what-if leaves out."
     )
-    explain: Literal["both", "first", "second"] = Field(
-        "both", description="Which text of a pair; the other one stays as it is."
+    side: Side = Field("both", description="Which text of a pair; the other one stays as it is.")
+    explain: Side | None = Field(
+        None, description="What side was called before.", json_schema_extra={"deprecated": True}
     )
+
+    @model_validator(mode="after")
+    def _by_its_old_name(self) -> Self:
+        if self.explain is not None:
+            if "side" in self.model_fields_set and self.side != self.explain:
+                raise ValueError("explain is what side was called before; give side alone")
+            self.side = self.explain
+        return self
+
+    @property
+    def told(self) -> dict[str, str]:
+        """Headers of the answer that say what a request should change."""
+        return {} if self.explain is None else {"warning": '299 slalom "explain is called side now"'}
 
 
 class _Explained(_About):

@@ -95,7 +95,7 @@ def explain(
 ) -> Explanation:
     """One explanation of at most so many tokens, which ends early when the watch says so."""
     with served.lock:
-        count = len(served.model.tokenize(_text(request), request.explain))
+        count = len(served.model.tokenize(_text(request), request.side))
     if count > most:
         raise TooLong(f"the text has {count:,} tokens; this server explains {most:,}")
     inside = served_methods()[request.method].needs != "logits"
@@ -110,7 +110,7 @@ def explain(
         granularity=request.granularity,
         units=request.units,
         every_class=request.every_class,
-        side=request.explain,
+        side=request.side,
         progress=cancellation.report,
         **_options(request),
     )
@@ -127,7 +127,7 @@ def requests(request: CompareRequest, most: int) -> list[ExplainRequest]:
         not request.methods or len(set(request.methods)) < len(request.methods)
     ):
         raise InputError("name each method once, and at least one; or leave methods out for all")
-    common = request.model_dump(exclude={"methods", "save"})
+    common = request.model_dump(exclude={"methods", "save", "explain"})
     wanted = [ExplainRequest(**common, method=name) for name in request.methods or by_rank(served_methods())]
     for one in wanted:
         check(one, most)
@@ -159,7 +159,7 @@ def predict(
 ) -> dict[str, object]:
     """The model's own answer to the text, or to what is left of it."""
     model = CancellableModel(served.model, cancellation, served.lock)
-    tokens = model.tokenize(_text(request), request.explain)
+    tokens = model.tokenize(_text(request), request.side)
     tokens = grouped(tokens, "words" if request.granularity == "words" else request.units)
     logits = Ask(model, tokens, cancellation.report)(_queries(request, len(tokens), most))
     chances = probabilities(logits, model.activation)[0]

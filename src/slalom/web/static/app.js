@@ -65,7 +65,7 @@ function order() {
   };
   if ($("target").value) asked.target = $("target").value;
   if (!$("effort").disabled) asked.effort = $("effort").value;
-  if ($("pair").value.trim()) Object.assign(asked, { pair: $("pair").value, explain: $("side").value });
+  if ($("pair").value.trim()) Object.assign(asked, { pair: $("pair").value, side: $("side").value });
   return asked;
 }
 
@@ -78,7 +78,7 @@ function scored() {
 function fill(asked) {
   $("text").value = asked.text;
   $("pair").value = asked.pair ?? "";
-  $("side").value = asked.explain ?? "both";
+  $("side").value = asked.side ?? asked.explain ?? "both";
   if ([...$("model").options].some((o) => o.value === asked.model)) $("model").value = asked.model;
   if (methods.some((m) => m.name === asked.method)) $("method").value = asked.method;
   $("budget").value = asked.budget === "auto" ? "" : asked.budget;
@@ -120,8 +120,8 @@ function explain(event) {
 
 function compare() {
   if (!$("ask").reportValidity()) return null;
-  const { text, model, budget, seed, granularity, units, target, pair, explain: side } = order();
-  const asked = Object.fromEntries(Object.entries({ text, model, budget, seed, granularity, units, target, pair, explain: side }).filter(([, value]) => value !== undefined));
+  const { text, model, budget, seed, granularity, units, target, pair, side } = order();
+  const asked = Object.fromEntries(Object.entries({ text, model, budget, seed, granularity, units, target, pair, side }).filter(([, value]) => value !== undefined));
   return run("api/compare", asked, ({ comparison }) => `Compared ${Object.keys(comparison.methods).length} methods.`);
 }
 
@@ -159,18 +159,23 @@ function progress(queries, budget) {
 
 /* ---- the explanation ---- */
 
-async function show(id, asked, signal, quietly = false) {
+let latest = 0;
+
+/** Shows a report, unless another one was asked for while it came, or `unless` says that it is in the way. */
+async function show(id, asked, signal, unless = null) {
+  const number = ++latest;
   const response = await request(`reports/${encodeURIComponent(id)}/fragment`, { accept: "text/html", signal });
   const link = /<([^>]*)>/.exec(response.headers.get("link") ?? "")?.[1] ?? `/reports/${id}`;
   const template = document.createElement("template");
   template.innerHTML = await response.text(); // written by the server, every text in it escaped
+  if (number !== latest || unless?.()) return;
   $("explanation").replaceChildren(template.content);
   // The server's addresses start at its root, which behind a proxy need not be the root of this page.
   for (const name of ["report", "download"]) $(name).href = link.replace(/^\//, "");
   shown = asked;
   $("result").hidden = false;
   window.slalom.upgrade($("explanation"));
-  if (quietly) return;
+  if (unless) return;
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   $("result").scrollIntoView({ behavior: calm ? "auto" : "smooth", block: "start" });
   $("result").focus({ preventScroll: true });
@@ -181,8 +186,8 @@ async function showExample() {
   const { id, request: asked } = await json("api/example");
   const taken = () => running || $("text").value || $("model").value !== asked.model; // somebody asks already
   if (shown || taken()) return;
-  await show(id, asked, undefined, true);
-  if (taken()) return;
+  await show(id, asked, undefined, taken);
+  if (taken() || shown !== asked) return;
   $("text").value = asked.text;
   fitLength();
   say("An example; write a text of your own and press Explain.");
@@ -225,7 +230,7 @@ function whatIf(event) {
   setTimeout(async () => {
     if (abort.signal.aborted) return;
     const body = { text: about.text, model: about.model, units: about.units, counts };
-    if (about.pair) Object.assign(body, { pair: about.pair, explain: about.explain });
+    if (about.pair) Object.assign(body, { pair: about.pair, side: about.side ?? about.explain });
     try {
       const answer = await json("api/predict", { body, signal: abort.signal });
       const place = answer.labels.indexOf(target);
