@@ -122,7 +122,7 @@ def equal_budget(text: str, units: Any, most: int) -> int:
 
 def would_read(tokens: Any, budget: int) -> float:
     """Tokens that SLALOM's design of so many queries reads of a window, the window itself included."""
-    from slalom.explainers._slalom.plan import portions
+    from slalom.explainers._slalom import portions
     from slalom.models.ask import BACKWARD
 
     sizes = np.array([len(piece) for piece in tokens.pieces])

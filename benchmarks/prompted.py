@@ -32,7 +32,7 @@ import slalom
 import slalom.errors
 from all_scales import all_scales, predictions, removed
 from slalom.evaluate.protocols.deletion import deletion
-from slalom.explainers._slalom.plan import portions
+from slalom.explainers._slalom import portions
 from slalom.models.ask import BACKWARD, Ask
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep

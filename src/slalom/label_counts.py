@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from slalom.data.dataset import Document
+from slalom.checks import shown
+from slalom.data import Document, read, splits
 from slalom.errors import InputError, SlalomWarning
-from slalom.models.protocol import Model
+from slalom.models.protocol import Model, Text
 from slalom.tokens import FloatArray, Tokens
 
 SMOOTHING = 20.0
@@ -109,3 +113,57 @@ def _are_words(tokens: Tokens) -> bool:
 def _keys(tokens: Tokens, by_id: bool) -> list[Hashable]:
     """What makes two tokens of different texts the same."""
     return list(tokens.pieces if by_id else tokens.strings)
+
+
+class _Counted(NamedTuple):
+    data: object
+    pairs: tuple[tuple[Text, object], ...]
+    counts: LabelCounts
+
+
+_LAST: WeakKeyDictionary[Model, _Counted] = WeakKeyDictionary()
+"""For every model what was counted last: a list of texts is explained with the same data again and again."""
+
+
+def counted(model: Model, data: Iterable[object] | str | Path) -> LabelCounts:
+    """The counts in (text, label) pairs, or in a file or data set; not counted anew for the next text."""
+    last = _LAST.get(model)
+    if last is not None and last.data is data and isinstance(data, Iterator):
+        return last.counts  # it has nothing more to give
+    given = _read(data) if isinstance(data, str | Path) else data
+    pairs = tuple(_pair(pair, place) for place, pair in enumerate(given))
+    if last is None or last.pairs != pairs:
+        counts = label_counts(model, (_document(model, *pair, place) for place, pair in enumerate(pairs)))
+        last = _LAST[model] = _Counted(data, pairs, counts)
+    return last.counts
+
+
+def _pair(pair: object, place: int) -> tuple[Text, object]:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise InputError(f"entry {place} of the data must be a pair (text, label); got {shown(pair)}")
+    text, label = cast("tuple[Text, object]", pair)
+    return text, label
+
+
+def _document(model: Model, text: Text, label: object, place: int) -> Document:
+    return Document(text, _index(label, model.labels, place), str(place))
+
+
+def _index(label: object, labels: Sequence[str], place: int) -> int:
+    names = [name.lower() for name in labels]
+    if str(label).lower() in names:
+        return names.index(str(label).lower())
+    if str(label).isdecimal() and int(str(label)) < len(names):
+        return int(str(label))
+    raise InputError(
+        f"entry {place} of the data has the label {label!r}; the model's labels are {', '.join(labels)}"
+    )
+
+
+def _read(source: str | Path) -> Sequence[tuple[Text, str | int]]:
+    """The labelled texts of a file or of a data set known by name: its split for training, if it has one."""
+    split = "train" if "train" in splits(source) else None
+    pairs = read(source, split=split).pairs()
+    if not pairs:
+        raise InputError(f"{source} has texts but no labels; 'naive_bayes' needs a column with labels")
+    return pairs

@@ -54,7 +54,7 @@ MOVED = {
     "slalom.models.engines": "slalom.models.torch.engines",
     "slalom.models.label_counts": "slalom.label_counts",
     "slalom.models.load": "slalom.models.torch.load",
-    "slalom.models.mamba": "slalom.models.torch.load",
+    "slalom.models.mamba": "slalom.models.torch.mamba",
     **{
         f"slalom.models.{old}": f"slalom.models.{new}" for new, olds in MODELS.items() for old in olds.split()
     },
@@ -64,6 +64,8 @@ MOVED = {
         for new, olds in ENGINES.items()
         for old in olds.split()
     },
+    "slalom.fit.data": "slalom.fit",
+    "slalom.fit.readings": "slalom.scores",
     "slalom.corpus.summary": "slalom.audit.summary",
     "slalom.corpus.global_fit": "slalom.audit.global_slalom",
     "slalom.corpus.global_slalom": "slalom.audit.global_slalom",

@@ -11,7 +11,7 @@ import zoo
 from rounding import same_answers, same_scores
 from slalom import Explainer, designs
 from slalom.errors import InputError
-from slalom.explainers._slalom.plan import portions
+from slalom.explainers._slalom import portions
 from slalom.explainers._slalom.study import Answers
 from slalom.explanation import Explanation
 from slalom.perturb import from_rows

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from slalom.errors import FitError, InputError
-from slalom.fit import ana
-from slalom.fit.data import Fit
+from slalom.fit import Fit, ana
 from slalom.surrogate import Slalom
 
 

@@ -6,12 +6,11 @@ from scipy import linalg, sparse
 
 from slalom import designs
 from slalom.errors import FitError, InputError
-from slalom.fit import exact, normal
-from slalom.fit.data import Covariance, Fit
+from slalom.fit import Covariance, Fit, exact, normal
 from slalom.fit.exact import fit
 from slalom.fit.normal import Point, Problem, Rows, Variances, curvature, objective, posterior, solve_values
-from slalom.fit.readings import output_slopes
 from slalom.perturb import Perturbations, join
+from slalom.scores import output_slopes
 from slalom.surrogate import Heads, Slalom
 
 

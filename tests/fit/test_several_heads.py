@@ -8,9 +8,10 @@ from scipy import sparse
 
 from planted_heads import differences, from_vector, planted, soft_removal, vector
 from slalom import designs
-from slalom.fit import heads, misfit, readings
+from slalom.fit import heads, misfit
 from slalom.fit.misfit import Shape, Task
 from slalom.perturb import Perturbations, from_keep
+from slalom.scores import output_slopes
 from slalom.surrogate import Heads, Slalom
 
 N = 7
@@ -136,7 +137,7 @@ def test_some_of_many_queries_stand_for_all(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(misfit, "_ROWS", 150)
     some = heads.fit(queries.counts(), answers, np.arange(4), held=none)
     assert len(some.spread.known) == 150
-    slopes = readings.output_slopes(whole.groups[0], np.eye(4))
+    slopes = output_slopes(whole.groups[0], np.eye(4))
     want, have = (np.diag(found.spread.covariance(slopes)) for found in (whole, some))
     np.testing.assert_allclose(np.sqrt(have), np.sqrt(want), rtol=0.25)
 

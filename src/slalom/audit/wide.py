@@ -25,7 +25,7 @@ from slalom.audit.wide_system import (
     system,
 )
 from slalom.errors import FitError, InputError
-from slalom.fit.data import problem
+from slalom.fit import problem
 from slalom.surrogate import Counts, Slalom
 from slalom.tokens import FloatArray
 

@@ -20,7 +20,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from slalom.checks import Allowed, declared, shown
 from slalom.errors import InputError
@@ -38,7 +38,7 @@ CONTRACT = frozenset({"ask", "target", "budget", "seed"})
 
 REGISTRY = Registry("method", __name__, "NEEDS", "slalom.explainers", every=True)
 
-MethodLike = str | Callable[..., Any]
+MethodLike = str | Callable[..., object]
 """A method by name, or a function (ask, target, …) that gives an Explanation, or a score for each token."""
 
 _OUTSIDE: dict[str, ExplainFunction] = {}
@@ -71,7 +71,7 @@ def methods() -> dict[str, Method]:
 def load(method: MethodLike) -> ExplainFunction:
     """The `explain` function of a method; a function of the caller's own is made to keep the contract."""
     if not isinstance(method, str):
-        return _own(method)
+        return _own(method, method_name(method))
     return _OUTSIDE[method] if method in _OUTSIDE else REGISTRY.module(method).explain
 
 
@@ -80,10 +80,10 @@ def open_outside(name: str) -> None:
 
     It takes code from where it is told to: never call it with a name that came over a network.
     """
-    from slalom.explainers import _outside
+    from slalom import outside
 
-    if _outside.is_outside(name) and name not in _OUTSIDE:
-        _OUTSIDE[name] = _outside.open_outside(name)
+    if outside.is_outside(name) and name not in _OUTSIDE:
+        _OUTSIDE[name] = _own(outside.open_outside(name), name)
 
 
 def method_name(method: MethodLike) -> str:
@@ -98,7 +98,7 @@ def together(method: MethodLike) -> bool:
     return bool(REGISTRY.header(method).said.get("TOGETHER", False))
 
 
-def options(method: MethodLike) -> dict[str, Any]:
+def options(method: MethodLike) -> dict[str, object]:
     """The options that a method has of its own, with their defaults."""
     parameters = list(inspect.signature(load(method)).parameters.values())
     own = parameters if isinstance(method, str) else parameters[2:]
@@ -116,7 +116,7 @@ def option_ranges(method: MethodLike) -> dict[str, Allowed]:
     return {option: known.get(option, Allowed(kinds=(object,))) for option in options(method)}
 
 
-def check_options(method: MethodLike, given: Mapping[str, Any]) -> dict[str, Any]:
+def check_options(method: MethodLike, given: Mapping[str, object]) -> dict[str, object]:
     """The options as the method takes them; an InputError names the first that it does not have or take."""
     known = option_ranges(method)
     for option in given:
@@ -131,7 +131,7 @@ def _describe(name: str) -> Method:
     return Method(name, header.summary, str(header.said["NEEDS"]), bool(header.said.get("TOGETHER", False)))
 
 
-def _own(function: Callable[..., Any]) -> ExplainFunction:
+def _own(function: Callable[..., object], name: str) -> ExplainFunction:
     """A caller's function under the contract: given what it takes; its scores become an Explanation."""
     try:
         parameters = inspect.signature(function).parameters
@@ -141,14 +141,14 @@ def _own(function: Callable[..., Any]) -> ExplainFunction:
         raise InputError(f"method must be a function of (ask, target, …); got {shown(function)}")
 
     @wraps(function)
-    def explain(ask: Ask, target: Target, **call: Any) -> Explanation:
-        taken = {name: value for name, value in call.items() if name in parameters or name not in CONTRACT}
-        return _explanation(function(ask, target, **taken), ask, target, method_name(function))
+    def explain(ask: Ask, target: Target, **call: object) -> Explanation:
+        taken = {key: value for key, value in call.items() if key in parameters or key not in CONTRACT}
+        return _explanation(function(ask, target, **taken), ask, target, name)
 
     return explain
 
 
-def _explanation(result: Any, ask: Ask, target: Target, name: str) -> Explanation:
+def _explanation(result: object, ask: Ask, target: Target, name: str) -> Explanation:
     import numpy as np
 
     from slalom.explainers._common import finish

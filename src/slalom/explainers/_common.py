@@ -15,10 +15,10 @@ from slalom import designs
 from slalom.checks import Budget, Range
 from slalom.errors import InputError, MissingExtraError, SlalomError
 from slalom.explanation import Explanation
-from slalom.fit import readings
 from slalom.models.ask import Ask
 from slalom.models.target import Target, probabilities
 from slalom.perturb import Perturbations, from_keep, from_rows
+from slalom.scores import r_squared, rms, slalom_readings
 from slalom.surrogate import Counts, Slalom, Surrogate
 from slalom.tokens import FloatArray, IntArray
 
@@ -149,13 +149,11 @@ def held_out(surrogate: Surrogate, counts: Any, truth: FloatArray, mean: float) 
     """R² and error of a one-output surrogate on queries it has not seen, beside the best constant."""
     if len(truth) == 0:
         return {}
-    error = truth - surrogate.predict(counts)[:, 0]
-    spread = float(((truth - truth.mean()) ** 2).mean())
-    mse = float((error**2).mean())
+    told = surrogate.predict(counts)[:, 0]
     return {
-        "r2": 1.0 - mse / spread if spread > 0 else float(mse == 0.0),
-        "rmse": float(np.sqrt(mse)),
-        "constant_rmse": float(np.sqrt(((truth - mean) ** 2).mean())),
+        "r2": r_squared(truth, told),
+        "rmse": rms(truth - told),
+        "constant_rmse": rms(truth - mean),
         "heldout_queries": float(len(truth)),
     }
 
@@ -214,7 +212,7 @@ def finish_types(
         ask,
         target,
         method,
-        readings.scores(surrogate),
+        slalom_readings(surrogate),
         ranking="share",
         surrogate=surrogate,
         fidelity=held_out(types, counts[sample.held_out], truth[sample.held_out], mean),

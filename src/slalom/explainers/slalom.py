@@ -21,16 +21,15 @@ import numpy as np
 
 from slalom.checks import Budget, Range, Seed
 from slalom.errors import InputError
-from slalom.explainers._common import Gamma, finish
-from slalom.explainers._slalom.plan import PACES, Effort, Portion, portions
-from slalom.explainers._slalom.study import Answers, Granularity, Study, study
+from slalom.explainers._common import Gamma, Granularity, finish
+from slalom.explainers._slalom import PACES, Effort, Portion, portions
+from slalom.explainers._slalom.study import Answers, Study, study
 from slalom.explainers._slalom.trust import fidelity, level
 from slalom.explanation import Explanation
-from slalom.fit import readings
-from slalom.fit.data import one_thread
+from slalom.fit import one_thread
 from slalom.models.ask import Ask
 from slalom.models.target import Target
-from slalom.scores import Level, in_order
+from slalom.scores import Level, in_order, order_certainty, share_slopes
 from slalom.tokens import FloatArray, Tokens
 
 NEEDS = "logits"
@@ -135,8 +134,8 @@ def _study(
         with one_thread():
             known = answers.distinct()
             found = study(ask, known, target, answer, granularity, seed)
-            shares = found.spread.covariance(readings.share_slopes(found.typical))
-            certainty = readings.order_certainty(found.surrogate.shares()[:, 0], shares)
+            shares = found.spread.covariance(share_slopes(found.typical))
+            certainty = order_certainty(found.surrogate.shares()[:, 0], shares)
             outcome = Outcome(answers, found, *fidelity(known, found, target, seed), shares, certainty)
         portion = None if outcome.enough(effort) else next(plan, None)
         if portion is None:

@@ -15,10 +15,11 @@ import numpy as np
 from slalom import designs
 from slalom.explainers._common import Budget, Gamma, finish, for_target, held_out, queries
 from slalom.explanation import Explanation
-from slalom.fit import ana, readings
+from slalom.fit import ana
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.perturb import from_rows
+from slalom.scores import slalom_readings
 from slalom.surrogate import Slalom
 
 NEEDS = "logits"
@@ -49,7 +50,7 @@ def explain(
         ask,
         target,
         "slalom_ana",
-        readings.scores(surrogate),
+        slalom_readings(surrogate),
         ranking="share",
         surrogate=surrogate,
         fidelity=_judge(ask, target, types, spare, seed, float(target.read(singles).mean())),

@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.special import logit
 
 from slalom.errors import FitError, InputError
-from slalom.fit.data import Fit, mean_squared_error, outputs_matrix
+from slalom.fit import Fit, mean_squared_error, outputs_matrix
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray, IntArray, frozen
 

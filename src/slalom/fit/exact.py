@@ -13,7 +13,7 @@ import numpy as np
 from scipy import linalg
 
 from slalom.errors import FitError, InputError
-from slalom.fit.data import Covariance, Fit, one_thread, outputs_matrix
+from slalom.fit import Covariance, Fit, one_thread, outputs_matrix
 from slalom.fit.normal import (
     Curvature,
     Point,

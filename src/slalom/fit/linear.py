@@ -8,7 +8,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from slalom.errors import InputError
-from slalom.fit.data import Fit, mean_squared_error, problem
+from slalom.fit import Fit, mean_squared_error, problem
 from slalom.surrogate import Additive, Counts
 from slalom.tokens import FloatArray
 

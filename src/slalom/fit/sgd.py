@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from slalom.errors import FitError, InputError
-from slalom.fit.data import Fit, mean_squared_error, problem
+from slalom.fit import Fit, mean_squared_error, problem
 from slalom.surrogate import Counts, Slalom
 from slalom.tokens import FloatArray, IntArray
 

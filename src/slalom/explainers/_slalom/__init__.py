@@ -1,1 +1,136 @@
-"""What only SLALOM needs: its queries, its fit, its trust."""
+"""Which copies of the text SLALOM asks about, portion by portion (maths 3f)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil, sqrt
+from typing import Literal
+
+import numpy as np
+
+from slalom import designs
+from slalom.perturb import Perturbations, join, whole
+from slalom.tokens import Tokens
+
+Effort = Literal["fast", "balanced", "faithful"]
+Kind = Literal["single", "short", "long", "gradient", "near", "removal"]
+Portion = list[tuple[Kind, Perturbations]]
+Rng = np.random.Generator
+
+_LONGEST_SHORT = 16
+"""Copies up to this size are cheap, and most of them."""
+_SHORT, _LONG, _GRADIENTS = 10, 3, 2
+"""A portion of size one has so many short copies, times the root of the length, long ones and gradients."""
+_NEAR = {"fast": 0, "balanced": 10, "faithful": 40}
+_MOST_GONE = 10
+_BACKWARD = 3
+"""A forward and a backward pass cost about this many forward passes."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When an effort with an automatic budget looks at what it has, and when it stops."""
+
+    first: int
+    """Size of the first portion."""
+    last: int
+    """Size of both portions together."""
+    certainty: float
+    """It stops when the order of two tokens is right with this probability, on average over pairs …"""
+    r2: float
+    """… and as much of the model's answers to copies of all sizes is predicted."""
+    measured: int
+    """Texts up to this many tokens are asked about without each of their tokens, and of their words."""
+
+
+PACES: Mapping[Effort, Pace] = {
+    "fast": Pace(first=2, last=2, certainty=0.0, r2=0.0, measured=0),
+    "balanced": Pace(first=4, last=8, certainty=0.0, r2=0.6, measured=50),
+    "faithful": Pace(first=8, last=16, certainty=0.92, r2=0.95, measured=128),
+}
+
+
+def portions(
+    tokens: Tokens,
+    effort: Effort,
+    budget: int | Literal["auto"],
+    seed: int,
+    *,
+    gradients: bool,
+    length: int | None = None,
+) -> Iterator[Portion]:
+    """The queries to ask, one portion after the other; a fixed budget is one portion of that many.
+
+    With a `length`, all copies have that many tokens: the paper's efficient design.
+    """
+    rng = np.random.default_rng(seed)
+    pace, n = PACES[effort], len(tokens)
+    if budget != "auto":
+        yield _within(tokens, effort, budget - 1, rng, gradients, length)
+        return
+    first: Portion = [] if length else _opening(tokens, effort, rng)
+    yield first + _portion(tokens, pace.first, rng, gradients, length)
+    if n > 2 and pace.last > pace.first:
+        yield _portion(tokens, pace.last - pace.first, rng, gradients, length)
+
+
+def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:
+    """What is asked once: types on their own, and the text with little left out."""
+    n = len(tokens)
+    opening: Portion = [("single", designs.singles(tokens.first, n))]
+    if 2 < n <= PACES[effort].measured:
+        opening.append(("removal", join([designs.leave_one_out(n), designs.leave_words_out(tokens.words)])))
+    elif n > 2 and _NEAR[effort]:
+        opening.append(("near", _near(n, _NEAR[effort], rng)))
+    return opening
+
+
+def _portion(tokens: Tokens, size: int, rng: Rng, gradients: bool, length: int | None) -> Portion:
+    n = len(tokens)
+    short = min(ceil(size * _SHORT * sqrt(n)), 2**n)
+    if length:
+        return [("short", designs.picked(n, 2 * short, min(length, n), rng))]
+    long, bent = (size * _LONG, size * _GRADIENTS) if n > _LONGEST_SHORT else (0, 0)
+    return _copies(n, short, long, bent, rng, gradients)
+
+
+def _copies(n: int, short: int, long: int, bent: int, rng: Rng, gradients: bool) -> Portion:
+    """Short and long copies, and long ones with gradients, the whole text among them; or more without."""
+    top = max(n - 1, 1)
+    drawn: Portion = [
+        ("short", designs.all_scales(n, short, min(2, top), min(_LONGEST_SHORT, top) if long else top, rng))
+    ]
+    if long and gradients:
+        copies = designs.all_scales(n, bent - 1, min(_LONGEST_SHORT, top), top, rng)
+        drawn.append(("gradient", join([copies, whole(n)])))
+    elif long:
+        long += _BACKWARD * bent
+    if long:
+        drawn.append(("long", designs.all_scales(n, long, min(_LONGEST_SHORT, top), top, rng)))
+    return drawn
+
+
+def _near(n: int, count: int, rng: Rng) -> Perturbations:
+    return designs.near_text(n, count, min(_MOST_GONE, max(n // 4, 1)), rng)
+
+
+def _within(
+    tokens: Tokens, effort: Effort, room: int, rng: Rng, gradients: bool, length: int | None
+) -> Portion:
+    """At most `room` queries, shared out as an automatic budget does it."""
+    n, room = len(tokens), max(room, 1)
+    if length:
+        return [("short", designs.picked(n, room, min(length, n), rng))]
+    opening = _opening(tokens, effort, rng)
+    asked = sum(len(queries) for _, queries in opening)
+    if room < 2 * asked and n <= _LONGEST_SHORT:
+        return [("short", designs.all_scales(n, room, 1, max(n - 1, 1), rng))]
+    if room < 2 * asked:  # too few to begin with; small copies see every token soonest
+        return [("short", designs.picked(n, room, min(3, max(n - 1, 1)), rng))]
+    room -= asked
+    near = room // 10 if n > PACES[effort].measured and _NEAR[effort] else 0
+    long = (room - near) // 8 if n > _LONGEST_SHORT else 0
+    bent = -(-long // 4) if gradients else 0
+    extra: Portion = [("near", _near(n, near, rng))] if near else []
+    return opening + _copies(n, room - near - long - bent, long, bent, rng, gradients) + extra

@@ -6,22 +6,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy import sparse
 
 from slalom import designs
-from slalom.explainers._common import for_target
-from slalom.explainers._slalom.plan import Kind, Portion
-from slalom.fit import exact, heads, near_text, readings
+from slalom.explainers._common import Granularity, for_target
+from slalom.explainers._slalom import Kind, Portion
+from slalom.fit import exact, heads, near_text
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.perturb import Perturbations, join, whole
+from slalom.scores import output_slopes
 from slalom.surrogate import Heads, NearText
 from slalom.tokens import BoolArray, FloatArray, IntArray, Tokens
-
-Granularity = Literal["positions", "types"]
 
 _ENOUGH = 0.98
 """Where one head predicts as much of left-out answers, more heads are not tried."""
@@ -241,7 +240,7 @@ def _one_head(
     error = (answers.outputs - surrogate.predict(counts))[:, target.column]
     own = replace(surrogate, values=surrogate.values[:, [target.column]],
                   background_value=surrogate.background_value[[target.column]])  # fmt: skip
-    slopes = readings.output_slopes(Heads((own,), np.zeros(1)), counts.toarray())
+    slopes = output_slopes(Heads((own,), np.zeros(1)), counts.toarray())
     leverage = covariance.variances(slopes) / max(covariance.noise, np.finfo(float).tiny)
     left_out = error / np.maximum(1.0 - leverage, 0.05)
     if len(error) < 2 * tokens.n_types:  # fewer than there are parameters, which follow them entirely

@@ -8,9 +8,8 @@ import numpy as np
 
 from slalom.explainers._slalom.study import Answers, Study
 from slalom.fit import linear
-from slalom.fit.readings import importance_slopes, output_slopes, root
 from slalom.models.target import Target
-from slalom.scores import Level, centre, readings
+from slalom.scores import Level, centre, importance_slopes, output_slopes, readings, root
 from slalom.surrogate import Heads
 from slalom.tokens import FloatArray, IntArray, Tokens
 

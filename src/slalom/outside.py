@@ -3,25 +3,24 @@
 A function of someone else is called as `function(text, predict, target)`: the text, a function from a list
 of texts to (N, labels) probabilities, and the number of the explained label. It returns a score for each
 word, or pairs of string and score, in the order of the text. A function with a parameter `ask` is called as
-our own methods are, with `ask, target, budget, seed`. A file (Parquet, JSON lines) has columns `text`,
-`scores` and `tokens`: strings in the order of the text (without them, a score for each token or word).
+one that a caller hands over, with `ask, target` and what it takes of `budget, seed`. A file (Parquet, JSON
+lines) has columns `text`, `scores` and `tokens`: strings in the order of the text (without them, a score for
+each token or word).
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
-from slalom.checks import Budget, Seed
 from slalom.errors import InputError, MissingExtraError, SlalomError
-from slalom.explainers._common import finish
-from slalom.explanation import Explanation
+from slalom.files import Record
 from slalom.models.ask import Ask
 from slalom.models.target import Target, probabilities
 from slalom.perturb import whole
@@ -29,6 +28,8 @@ from slalom.registry import function_named
 from slalom.tokens import FloatArray, Tokens, carried_over
 
 FILES = (".parquet", ".jsonl")
+Rows = dict[str, Record]
+"""By their text."""
 
 
 def is_outside(name: str) -> bool:
@@ -36,17 +37,17 @@ def is_outside(name: str) -> bool:
     return name.endswith(FILES) or (":" in name and "=" not in name)
 
 
-def open_outside(name: str) -> Callable[..., Explanation]:
-    """The method of a function or a file, as `slalom.explainers.load` gives methods."""
+def open_outside(name: str) -> Callable[..., object]:
+    """The function or the file as a function of (ask, target, …)."""
     return _from_file(name) if name.endswith(FILES) else _from_function(name)
 
 
-def _from_function(name: str) -> Callable[..., Explanation]:
-    function: Callable[..., Any] = function_named(name)
+def _from_function(name: str) -> Callable[..., object]:
+    function = function_named(name)
     if "ask" in inspect.signature(function).parameters:
         return function
 
-    def explain(ask: Ask, target: Target, *, budget: Budget = "auto", seed: Seed = 0) -> Explanation:
+    def explain(ask: Ask, target: Target) -> FloatArray:
         """Asks the outside function; its questions are counted."""
         try:
             told = function(ask.tokens.text, _predict(ask, target), target.index)
@@ -54,7 +55,7 @@ def _from_function(name: str) -> Callable[..., Explanation]:
             raise
         except Exception as error:
             raise SlalomError(f"{name} failed: {type(error).__name__}: {error}") from error
-        return finish(ask, target, name, {"attribution": _scores(ask.tokens, told, name)})
+        return _scores(ask.tokens, told, name)
 
     return explain
 
@@ -62,7 +63,7 @@ def _from_function(name: str) -> Callable[..., Explanation]:
 def _predict(ask: Ask, target: Target) -> Callable[[Sequence[str]], FloatArray]:
     def predict(texts: Sequence[str]) -> FloatArray:
         """(N, labels) probabilities of texts; the empty text is even odds where the model has no answer."""
-        rows = []
+        rows: list[FloatArray] = []
         for text in [texts] if isinstance(texts, str) else texts:
             tokens = ask.model.tokenize(str(text)) if str(text).strip() else ()
             if len(tokens) == 0:
@@ -77,23 +78,23 @@ def _predict(ask: Ask, target: Target) -> Callable[[Sequence[str]], FloatArray]:
     return predict
 
 
-def _from_file(name: str) -> Callable[..., Explanation]:
+def _from_file(name: str) -> Callable[..., object]:
     _rows(name)
 
-    def explain(ask: Ask, target: Target, *, budget: Budget = "auto", seed: Seed = 0) -> Explanation:
+    def explain(ask: Ask, target: Target) -> FloatArray:  # noqa: ARG001 - the file says for which label
         """Looks the text up in the file; asks nothing but what the model says of the text."""
         row = _row(_rows(name), ask.tokens.text, name)
         tokens, scores = row.get("tokens"), list(row["scores"])
         told = scores if tokens is None else list(zip(tokens, scores, strict=False))
         if tokens is not None and len(tokens) != len(scores):
             raise InputError(f"{name}: {len(tokens)} tokens, but {len(scores)} scores")
-        return finish(ask, target, name, {"attribution": _scores(ask.tokens, told, name)})
+        return _scores(ask.tokens, told, name)
 
     return explain
 
 
-def _rows(name: str) -> dict[str, dict[str, Any]]:
-    """The rows of a file by their text; a file that has changed is read again."""
+def _rows(name: str) -> Rows:
+    """The rows of a file; a file that has changed is read again."""
     path = Path(name)
     if not path.is_file():
         raise InputError(f"there is no file {name!r}")
@@ -102,7 +103,7 @@ def _rows(name: str) -> dict[str, dict[str, Any]]:
 
 
 @lru_cache(maxsize=4)
-def _read(name: str, path: Path, version: tuple[int, ...]) -> dict[str, dict[str, Any]]:
+def _read(name: str, path: Path, _version: tuple[int, ...]) -> Rows:
     try:
         rows = _parquet(path) if path.suffix == ".parquet" else _json_lines(path)
     except (ValueError, OSError) as error:
@@ -112,7 +113,7 @@ def _read(name: str, path: Path, version: tuple[int, ...]) -> dict[str, dict[str
     return {str(row["text"]): row for row in rows}
 
 
-def _parquet(path: Path) -> list[dict[str, Any]]:
+def _parquet(path: Path) -> list[Record]:
     try:
         import pyarrow.parquet as pq
     except ImportError as error:
@@ -120,11 +121,11 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     return pq.read_table(path).to_pylist()
 
 
-def _json_lines(path: Path) -> list[dict[str, Any]]:
+def _json_lines(path: Path) -> list[Record]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def _row(rows: dict[str, dict[str, Any]], text: str, name: str) -> dict[str, Any]:
+def _row(rows: Rows, text: str, name: str) -> Record:
     """The row of a text, or of the longer text that it is the beginning of."""
     if text in rows:
         return rows[text]
@@ -134,12 +135,14 @@ def _row(rows: dict[str, dict[str, Any]], text: str, name: str) -> dict[str, Any
     raise InputError(f"{name} has no scores for the text {text[:40]!r}")
 
 
-def _scores(tokens: Tokens, told: Any, name: str) -> FloatArray:
+def _scores(tokens: Tokens, told: object, name: str) -> FloatArray:
     """(n,) what was told, for the tokens: a score for each of them, for each word, or pairs with strings."""
-    listed = list(told)
-    if listed and isinstance(listed[0], (tuple, list)):
-        strings, scores = [str(pair[0]) for pair in listed], np.array([float(pair[1]) for pair in listed])
-        return carried_over(tokens, strings, scores)
+    listed = list(cast("Iterable[float | tuple[str, float]]", told))
+    pairs = [pair for pair in listed if isinstance(pair, tuple | list)]
+    if pairs:
+        return carried_over(
+            tokens, [str(string) for string, _ in pairs], np.array([s for _, s in pairs], float)
+        )
     scores = np.asarray(listed, dtype=float)
     if scores.ndim != 1 or not np.isfinite(scores).all():
         raise InputError(f"{name} gave scores that are no list of finite numbers")

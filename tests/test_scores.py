@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from planted_heads import differences, from_vector, planted, vector
-from slalom.fit import readings
-from slalom.fit.data import Covariance
+from slalom import scores as readings
+from slalom.fit import Covariance
 from slalom.surrogate import Heads, Slalom
 
 N = 6
@@ -19,7 +19,7 @@ def covariance(size: int, seed: int = 0, spread: float = 1.0) -> np.ndarray:
 
 def test_scores_are_the_surrogates_own():
     surrogate = planted(N).parts[0]
-    scores = readings.scores(surrogate)
+    scores = readings.slalom_readings(surrogate)
     assert list(scores) == ["value", "importance", "share", "removal", "shapley"]
     whole = surrogate.output(np.arange(N))[0]
     for i in range(N):
