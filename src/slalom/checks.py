@@ -107,12 +107,6 @@ def declared(function: Callable[..., object]) -> Mapping[str, Allowed]:
     return {name: allowed(hint) for name, hint in hints.items() if name != "return"}
 
 
-def checked(function: Callable[..., object], given: Mapping[str, object]) -> dict[str, Any]:
-    """Arguments as the function's annotations allow them."""
-    known = declared(function)
-    return {name: known[name].check(name, value) for name, value in given.items()}
-
-
 def at_least_one(**numbers: object) -> None:
     """Raise an InputError for the first that is no whole number of at least 1; None says nothing."""
     for name, given in numbers.items():

@@ -99,6 +99,12 @@ def whole(n: int) -> Perturbations:
     return Perturbations(np.arange(n), np.array([0, n]), n)
 
 
+def places_moved(counts: FloatArray, most: int, sizes: FloatArray | None = None) -> IntArray:
+    """(N, n) by how many places each token of a copy has moved, up to `most`; 0 for what is gone."""
+    gone = (counts <= 0) if sizes is None else (counts <= 0) * sizes
+    return np.minimum(np.cumsum(gone, axis=1) * (counts > 0), most).astype(np.int64)
+
+
 def kept_counts(kept: Iterable[int] | Iterable[bool], n: int) -> FloatArray:
     """(n,) how often each token stands, from a boolean for each or from positions."""
     wanted = f"kept must hold booleans or positions from 0 to {n - 1}"

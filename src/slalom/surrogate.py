@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from slalom.errors import InputError
+from slalom.perturb import places_moved
 from slalom.shapley import EXACT, FITTED, shapley_values
 from slalom.tokens import FloatArray, IntArray, frozen
 
@@ -17,6 +18,8 @@ Counts = FloatArray | sparse.csr_array
 
 _NO_VALUE = "an empty sequence has no value under a SLALOM without background"
 _FAINT = 1e-280
+REACH = 0.5
+"""The share of a text without which its neighbourhood has nothing to say."""
 
 
 class Surrogate(Protocol):
@@ -74,11 +77,8 @@ class Slalom:
         if len(self.importances) == 0:
             return self
         shift = self.importances.mean() - gamma / len(self.importances)
-        return replace(
-            self,
-            importances=self.importances - shift,
-            background_importance=self.background_importance - shift,
-        )
+        background = self.background_importance - shift
+        return replace(self, importances=self.importances - shift, background_importance=background)
 
     def grouped(self, numbers: IntArray) -> Slalom:
         """The same function over groups that stay or go as a whole: a SLALOM again, and exactly.
@@ -86,17 +86,14 @@ class Slalom:
         Σ w v and Σ w are all that F knows of a group, so its weight is the sum of its units' weights and its
         value their mean by weight. `numbers` (units,) count the groups from 0 on.
         """
-        count, top = int(numbers.max()) + 1, np.full(int(numbers.max()) + 1, -np.inf)
+        top = np.full(int(numbers.max()) + 1, -np.inf)
         np.maximum.at(top, numbers, self.importances)
         peak = np.where(np.isfinite(top), top, 0.0)
         weights = np.exp(self.importances - peak[numbers])
-        mass, total = np.zeros(count), np.zeros((count, self.values.shape[1]))
-        np.add.at(mass, numbers, weights)
-        np.add.at(total, numbers, weights[:, None] * self.values)
-        values = total / np.where(mass > 0, mass, 1.0)[:, None]
-        return replace(
-            self, values=values, importances=np.where(mass > 0, peak + np.log(np.maximum(mass, 1e-300)), top)
-        )
+        mass = np.bincount(numbers, weights)
+        total = np.stack([np.bincount(numbers, weights * each) for each in self.values.T], axis=1)
+        importances = np.where(mass > 0, peak + np.log(np.maximum(mass, 1e-300)), top)
+        return replace(self, values=total / np.where(mass > 0, mass, 1.0)[:, None], importances=importances)
 
     def predict(self, counts: Counts) -> FloatArray:
         """(N, K) outputs for N bags of tokens; an empty bag has a value only where there is a background."""
@@ -224,16 +221,6 @@ class NearText:
         return np.append(np.cumsum(self.shift[:0:-1, 0])[::-1], 0.0)
 
 
-def places_moved(counts: FloatArray, most: int, sizes: FloatArray | None = None) -> IntArray:
-    """(N, n) by how many places each token of a copy has moved, up to `most`; 0 for what is gone."""
-    gone = (counts <= 0) if sizes is None else (counts <= 0) * sizes
-    return np.minimum(np.cumsum(gone, axis=1) * (counts > 0), most).astype(np.int64)
-
-
-REACH = 0.5
-"""The share of a text without which its neighbourhood has nothing to say."""
-
-
 @dataclass(frozen=True, eq=False)
 class Heads:
     """SLALOMs added up below a ceiling (maths 3h): y = offset + a·tanh(Σ_h F_h / a).
@@ -344,8 +331,8 @@ class Additive:
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=float)
         weights = weights[:, None] if weights.ndim == 1 else weights
-        intercept = np.broadcast_to(np.asarray(self.intercept, dtype=float), (weights.shape[1],))
         object.__setattr__(self, "weights", frozen(weights, float))
+        intercept = np.broadcast_to(self.intercept, weights.shape[1])
         object.__setattr__(self, "intercept", frozen(intercept, float))
 
     @property
@@ -358,6 +345,5 @@ class Additive:
 
     def grouped(self, numbers: IntArray) -> Additive:
         """The same over groups that stay or go as a whole: weights add up."""
-        weights = np.zeros((int(numbers.max()) + 1, self.weights.shape[1]))
-        np.add.at(weights, numbers, self.weights)
-        return replace(self, weights=weights)
+        weights = [np.bincount(numbers, each) for each in self.weights.T]
+        return replace(self, weights=np.stack(weights, axis=1))

@@ -26,9 +26,8 @@ def frozen(array: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
 class Tokens:
     """The tokens of one text (or of a pair of texts) that take part in an explanation.
 
-    A token is whatever can be left out on its own: a sub-token of the model, or a word (`joined()`).
-    Special tokens and other fixed context are not tokens; they stand in `frame`, which only the
-    model access that made it reads.
+    A token is whatever can be left out on its own: a sub-token of the model, or a word (`joined()`). Special
+    tokens and other fixed context are none; they stand in `frame`, which only the model that made it reads.
     """
 
     text: str
@@ -43,7 +42,7 @@ class Tokens:
     """(n,) which word of the text each token belongs to."""
     segments: IntArray
     """(n,) which text of a pair each token belongs to; all 0 for a single text."""
-    frame: Any = field(default=None, repr=False)
+    frame: object = field(default=None, repr=False)
     cut: int | None = None
     """Offset of the first character beyond the model's limit; None where the whole text is explained."""
     unknown: tuple[int, ...] = ()

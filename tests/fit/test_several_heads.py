@@ -283,10 +283,10 @@ def test_directions_of_embeddings_do_not_depend_on_the_sign_of_an_axis():
     rng = np.random.default_rng(5)
     embeddings, inverse = rng.normal(size=(9, 30)), np.array([0, 1, 2, 0, 3, 4, 5, 6, 7])
     embeddings[3] = embeddings[0]
-    along = heads.directions(embeddings, inverse)
+    along = misfit.directions(embeddings, inverse)
     first = np.unique(inverse, return_index=True)[1]
     assert (along[first] ** 2).sum(axis=1).mean() == pytest.approx(1.0)
     np.testing.assert_allclose(along[3], along[0])
     turned = np.linalg.qr(rng.normal(size=(30, 30)))[0]
-    again = heads.directions(embeddings @ turned, inverse)
+    again = misfit.directions(embeddings @ turned, inverse)
     np.testing.assert_allclose(again @ again.T, along @ along.T, atol=1e-9)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 
-from slalom.fit.misfit import Shape, Spread, Task, seen
+from slalom.fit.misfit import Shape, Spread, Task, prior, seen, token_prior
 from slalom.surrogate import Heads, Slalom
 from slalom.tokens import FloatArray, IntArray
 
@@ -28,18 +28,6 @@ _LEAST_NOISE = 1e-12
 _DIGITS = 3
 """Of the outputs in units of their spread. Steps that end early would carry float32 rounding, which depends
 on batch and processor, into the scores; so it is rounded away, far below the noise."""
-_FIRST, _FURTHER = 1.0, 0.8
-"""Prior standard deviation of the values of the first head of a group, and of the others."""
-_IMPORTANCE = 2.0
-_ROOM = 1.2
-"""The ceiling, in units of the largest distance from the middle of the outputs' range, before the fit."""
-_DEVIATION = 0.1
-"""Variance of a position around its type, as a share of the type's own."""
-_LIKENESS, _DIRECTIONS = 0.6, 8
-"""The share of the prior variance that follows the embeddings, along their largest principal directions."""
-_BACKGROUND = 1.5
-_CEILING = 0.7
-"""Prior standard deviations of a background's importance and of the logarithm of the ceiling."""
 _START = 0.5
 """Spread of the places from which all heads but the first set out, in units of the prior."""
 
@@ -85,15 +73,15 @@ def fit(
     learns = _learns(np.diff(counts.indptr), held, rng)
     task = Task(_with_background(counts), z, bent, column, learns)
     shape = Shape(GROUPS, HEADS, len(inverse) + 1, z.shape[1])
-    tokens = _tokens(inverse, embeddings)
+    tokens = token_prior(inverse, embeddings)
     x = _solved(task, shape, tokens, rng, check)
     left_out = _left_out(task.errors(x, shape), learns)
     noise = max(float((left_out[held if len(held) else slice(None)] ** 2).mean()), _LEAST_NOISE)
     first = shape._replace(groups=1)
-    _, prior = _prior(first, tokens, z)
-    known = seen(task.counts, _group(x, shape, 0), first, column, prior, noise, rng)
+    _, factor = prior(first, tokens, z)
+    known = seen(task.counts, _group(x, shape, 0), first, column, factor, noise, rng)
     groups = tuple(_surrogate(_group(x, shape, at), first, offset, scale) for at in range(GROUPS))
-    spread = Spread(_own(prior, first, column, scale), *known)
+    spread = Spread(_own(factor, first, column, scale), *known)
     return HeadsFit(_mean(groups), groups, spread, scale * left_out)
 
 
@@ -120,59 +108,18 @@ def _solved(
     task: Task, shape: Shape, tokens: sparse.csr_array, rng: np.random.Generator, check: Callable[[], None]
 ) -> FloatArray:
     """The parameters of all groups."""
-    centre, prior = _prior(shape, tokens, task.z)
-    back = sparse.csr_array(prior.T)
+    centre, factor = prior(shape, tokens, task.z)
+    back = sparse.csr_array(factor.T)
 
     def objective(theta: FloatArray) -> tuple[float, FloatArray]:
         check()
-        loss, gradient = task.misfit(centre + prior @ theta, shape)
+        loss, gradient = task.misfit(centre + factor @ theta, shape)
         return loss + 0.5 * float(theta @ theta), back @ gradient + theta
 
     options = {"maxiter": _STEPS, "maxcor": 10, "ftol": 1e-6, "gtol": 1e-9}
     start = _start(shape, len(sparse.csc_array(tokens).indptr), rng)
     found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    return centre + prior @ np.asarray(found.x)
-
-
-def _prior(shape: Shape, tokens: sparse.csr_array, z: FloatArray) -> tuple[FloatArray, sparse.csr_array]:
-    """Centre and factor of the prior of the parameters; `tokens` is that of the tokens' own."""
-    outputs = sparse.eye_array(shape.outputs)
-    s = sparse.block_diag([_IMPORTANCE * tokens, [[_BACKGROUND]]])
-    v = sparse.kron(sparse.block_diag([tokens, [[1.0]]]), outputs)
-    wide = [_FIRST] + [_FURTHER] * (shape.heads - 1)
-    each = [wide[at % shape.heads] * v for at in range(shape.all_heads)]
-    factor = sparse.block_diag([*[s] * shape.all_heads, *each, _CEILING * outputs], format="csr")
-    centre = np.zeros(shape.size)
-    _, values, ceiling = shape.parts(centre)
-    ceiling[:] = np.log(_ROOM * np.maximum(np.abs(z).max(axis=0), 1e-9))
-    values[:: shape.heads] = np.exp(ceiling) * np.arctanh(z.mean(axis=0) / np.exp(ceiling))
-    return centre, sparse.csr_array(factor)
-
-
-def _tokens(inverse: IntArray, embeddings: FloatArray | None) -> sparse.csr_array:
-    """(units, …) a unit is its type plus a deviation; what occurs once needs no parameter of its type."""
-    copies = np.bincount(inverse)
-    alone = copies[inverse] == 1
-    types = np.flatnonzero(copies > 1)
-    own = sparse.diags_array(np.sqrt(_DEVIATION + alone))
-    at = np.flatnonzero(~alone)
-    member = (np.ones(len(at)), (at, np.searchsorted(types, inverse[at])))
-    apart = sparse.hstack([own, sparse.csr_array(member, shape=(len(inverse), len(types)))])
-    if embeddings is None or len(copies) < 2:
-        return sparse.csr_array(apart)
-    alike = sparse.csr_array(np.sqrt(_LIKENESS) * directions(embeddings, inverse))
-    return sparse.csr_array(sparse.hstack([np.sqrt(1.0 - _LIKENESS) * apart, alike]))
-
-
-def directions(embeddings: FloatArray, inverse: IntArray) -> FloatArray:
-    """(units, at most _DIRECTIONS) where embeddings point from their mean, over types of unit mean square."""
-    first = np.unique(inverse, return_index=True)[1]
-    apart = embeddings - embeddings[first].mean(axis=0)
-    apart = apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-12)
-    axes = np.linalg.svd(apart[first], full_matrices=False)[2][:_DIRECTIONS]
-    axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
-    along = apart @ axes.T
-    return along / max(float(np.sqrt((along[first] ** 2).sum(axis=1).mean())), 1e-12)
+    return centre + factor @ np.asarray(found.x)
 
 
 def _start(shape: Shape, width: int, rng: np.random.Generator) -> FloatArray:
@@ -190,12 +137,12 @@ def _group(x: FloatArray, shape: Shape, at: int) -> FloatArray:
     return np.concatenate([s[own].ravel(), v[own].ravel(), log_a])
 
 
-def _own(prior: sparse.csr_array, shape: Shape, column: int, scale: float) -> sparse.csr_array:
+def _own(factor: sparse.csr_array, shape: Shape, column: int, scale: float) -> sparse.csr_array:
     """The prior of one output's parameters, its values in units of the output."""
     size, k = shape.all_heads * shape.units, shape.outputs
-    factor = np.r_[np.ones(size), np.full(size, scale), 1.0]
+    units = np.r_[np.ones(size), np.full(size, scale), 1.0]
     rows = np.r_[np.arange(size), size + np.arange(size) * k + column, size * (1 + k) + column]
-    return sparse.csr_array(prior[rows].multiply(factor[:, None]), dtype=np.float32)
+    return sparse.csr_array(factor[rows].multiply(units[:, None]), dtype=np.float32)
 
 
 def _surrogate(x: FloatArray, shape: Shape, offset: FloatArray, scale: float) -> Heads:

@@ -1,4 +1,5 @@
-"""How far groups of heads are from a model's outputs and gradients, and which way to go (maths 3g, 3h).
+"""How far groups of heads are from a model's outputs and gradients, which way to go, and what is expected of
+them before (maths 3g, 3h).
 
     y = a·tanh(Σ_h F_h / a),   G_i = ∂y/∂log λ_i = (1 − tanh²) Σ_h α_hi (v_hi − F_h)
 
@@ -19,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg, sparse
 
-from slalom.tokens import FloatArray
+from slalom.tokens import FloatArray, IntArray
 
 NOISE = 0.25
 """Standard deviation of what is left unexplained, in units of the outputs' …"""
@@ -210,6 +211,61 @@ class _Back:
         both = np.concatenate([by_total[:, :, None], by_sum], axis=2).reshape(n, -1)
         back = (transposed @ both).reshape(-1, t, 1 + k).swapaxes(0, 1)
         return self.weights + back[:, :, 0], self.weighted + back[:, :, 1:]
+
+
+_FIRST, _FURTHER = 1.0, 0.8
+"""Prior standard deviation of the values of the first head of a group, and of the others."""
+_IMPORTANCE = 2.0
+_ROOM = 1.2
+"""The ceiling, in units of the largest distance from the middle of the outputs' range, before the fit."""
+_DEVIATION = 0.1
+"""Variance of a position around its type, as a share of the type's own."""
+_LIKENESS, _DIRECTIONS = 0.6, 8
+"""The share of the prior variance that follows the embeddings, along their largest principal directions."""
+_BACKGROUND = 1.5
+_CEILING = 0.7
+"""Prior standard deviations of a background's importance and of the logarithm of the ceiling."""
+
+
+def prior(shape: Shape, tokens: sparse.csr_array, z: FloatArray) -> tuple[FloatArray, sparse.csr_array]:
+    """Centre and factor of the prior of the parameters; `tokens` is that of the tokens' own."""
+    outputs = sparse.eye_array(shape.outputs)
+    s = sparse.block_diag([_IMPORTANCE * tokens, [[_BACKGROUND]]])
+    v = sparse.kron(sparse.block_diag([tokens, [[1.0]]]), outputs)
+    wide = [_FIRST] + [_FURTHER] * (shape.heads - 1)
+    each = [wide[at % shape.heads] * v for at in range(shape.all_heads)]
+    factor = sparse.block_diag([*[s] * shape.all_heads, *each, _CEILING * outputs], format="csr")
+    centre = np.zeros(shape.size)
+    _, values, ceiling = shape.parts(centre)
+    ceiling[:] = np.log(_ROOM * np.maximum(np.abs(z).max(axis=0), 1e-9))
+    values[:: shape.heads] = np.exp(ceiling) * np.arctanh(z.mean(axis=0) / np.exp(ceiling))
+    return centre, sparse.csr_array(factor)
+
+
+def token_prior(inverse: IntArray, embeddings: FloatArray | None) -> sparse.csr_array:
+    """(units, …) a unit is its type plus a deviation; what occurs once needs no parameter of its type."""
+    copies = np.bincount(inverse)
+    alone = copies[inverse] == 1
+    types = np.flatnonzero(copies > 1)
+    own = sparse.diags_array(np.sqrt(_DEVIATION + alone))
+    at = np.flatnonzero(~alone)
+    member = (np.ones(len(at)), (at, np.searchsorted(types, inverse[at])))
+    apart = sparse.hstack([own, sparse.csr_array(member, shape=(len(inverse), len(types)))])
+    if embeddings is None or len(copies) < 2:
+        return sparse.csr_array(apart)
+    alike = sparse.csr_array(np.sqrt(_LIKENESS) * directions(embeddings, inverse))
+    return sparse.csr_array(sparse.hstack([np.sqrt(1.0 - _LIKENESS) * apart, alike]))
+
+
+def directions(embeddings: FloatArray, inverse: IntArray) -> FloatArray:
+    """(units, at most _DIRECTIONS) where embeddings point from their mean, over types of unit mean square."""
+    first = np.unique(inverse, return_index=True)[1]
+    apart = embeddings - embeddings[first].mean(axis=0)
+    apart = apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-12)
+    axes = np.linalg.svd(apart[first], full_matrices=False)[2][:_DIRECTIONS]
+    axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[:, None]
+    along = apart @ axes.T
+    return along / max(float(np.sqrt((along[first] ** 2).sum(axis=1).mean())), 1e-12)
 
 
 _ROWS = 2000

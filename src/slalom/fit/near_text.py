@@ -15,7 +15,8 @@ from itertools import product
 import numpy as np
 from scipy import linalg
 
-from slalom.surrogate import NearText, places_moved
+from slalom.perturb import places_moved
+from slalom.surrogate import NearText
 from slalom.tokens import FloatArray
 
 _GAINS = np.array([1.0, 0.75, 0.5, 0.25, 0.0])

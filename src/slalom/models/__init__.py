@@ -19,10 +19,12 @@ from importlib.resources import files
 from inspect import signature
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeGuard, Unpack, cast
+from typing import TYPE_CHECKING, Annotated, TypedDict, TypeGuard, Unpack, cast
 
-from slalom.checks import Range, check_known, checked, shown
+from slalom import checks
+from slalom.checks import Range, check_known, shown
 from slalom.errors import InputError, ModelError
+from slalom.files import Record
 from slalom.models.endpoint import Endpoint, open_endpoint
 from slalom.models.function import Output
 from slalom.models.prompt import Prompt, check_answers, check_prompt
@@ -83,7 +85,8 @@ def open_model(model: object = None, tokenizer: object = None, **access: Unpack[
     address or an `Endpoint`, the language model is behind it, and `model` is its name there.
     """
     check_known("a model", access, Access.__annotations__)
-    chosen = checked(Access, {name: access.get(name) for name in _OF_MODULES})
+    known = checks.declared(Access)
+    chosen: Record = {name: known[name].check(name, access.get(name)) for name in _OF_MODULES}
     check_engine(chosen["engine"], chosen["engine_tolerance"])
     endpoint, prompt = access.get("endpoint"), access.get("prompt")
     whole_answers, chat = access.get("whole_answers"), access.get("chat")
@@ -147,7 +150,7 @@ def bundled() -> Path:
 
 
 def _asking(
-    prompt: Prompt | None, whole_answers: bool | None, chat: bool | None, chosen: dict[str, Any]
+    prompt: Prompt | None, whole_answers: bool | None, chat: bool | None, chosen: Record
 ) -> _Asking | None:
     """None where there is no prompt, and the model is a classifier; what is chosen of answers is taken."""
     if prompt is None:

@@ -24,7 +24,7 @@ from slalom.models.prompt import Prompt, Prompting, check_answers
 from slalom.models.protocol import Activation, Explain, Facts, Question, Text, Tokenizer
 from slalom.models.proxy import BlackBox
 from slalom.models.text import check_text
-from slalom.models.text.template import tokens_of
+from slalom.models.text.template import frame_of, tokens_of
 from slalom.models.torch.decoders import AnswerHead
 from slalom.models.torch.forward import evaluating
 from slalom.models.torch.module import ModuleModel, ModuleOptions, module_name
@@ -102,11 +102,11 @@ class PromptedModel(ModuleModel):
 
     def framed(self, tokens: Tokens) -> Tokens:
         """The same tokens with what was said behind the prompt."""
-        before, between, after = tokens.frame.fixed
+        frame = frame_of(tokens)
+        before, between, after = frame.fixed
         after = np.r_[after, np.array(self._said, np.int64)]
-        types = (*tokens.frame.fixed_types[:2], 0 * after)
-        frame = replace(tokens.frame, fixed=(before, between, after), fixed_types=types, limit=self.limit)
-        return replace(tokens, frame=frame)
+        types, fixed = (*frame.fixed_types[:2], 0 * after), (before, between, after)
+        return replace(tokens, frame=replace(frame, fixed=fixed, fixed_types=types, limit=self.limit))
 
 
 def _prompted_tokens(

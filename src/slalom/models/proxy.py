@@ -263,10 +263,8 @@ def split(tokens: Tokens) -> list[Tokens]:
     """The tokens of every window, as the model takes them; a text that is read as a whole is one window."""
     if not isinstance(tokens.frame, WindowFrame):
         return [tokens]
-    edges = pairwise(_edges(tokens))
-    return [
-        _part(tokens, low, high, frame) for (low, high), frame in zip(edges, tokens.frame.frames, strict=True)
-    ]
+    edges, frames = pairwise(_edges(tokens)), tokens.frame.frames
+    return [_part(tokens, low, high, frame) for (low, high), frame in zip(edges, frames, strict=True)]
 
 
 def weights(parts: Sequence[Tokens]) -> FloatArray:
@@ -276,7 +274,7 @@ def weights(parts: Sequence[Tokens]) -> FloatArray:
 
 
 def _edges(tokens: Tokens) -> list[int]:
-    ends: tuple[int, ...] = tokens.frame.ends
+    ends = tokens.frame.ends if isinstance(tokens.frame, WindowFrame) else (len(tokens.text),)
     return [0, *map(int, np.searchsorted(tokens.spans[:, 0], ends, "left"))]
 
 

@@ -70,7 +70,8 @@ def joined(parts: list[Sequences]) -> Sequences:
 
 def assemble(tokens: Tokens, queries: Perturbations) -> Sequences:
     """The id sequence of every query: its tokens in their order there, each in the slot of its text."""
-    frame = _frame_of(tokens, queries)
+    frame = frame_of(tokens)
+    check_queries(tokens, queries)
     sizes = _sizes(tokens)
     layout = _laid_out(tokens, queries, sizes)
     offsets, slots, target = layout.offsets, layout.slots, layout.target
@@ -121,7 +122,7 @@ def _laid_out(tokens: Tokens, queries: Perturbations, sizes: IntArray) -> _Layou
     for text in (0, 1):
         np.cumsum(size * (segment == text), out=running[text, 1:])
     begin, end = running[:, queries.offsets[:-1]], running[:, queries.offsets[1:]]
-    before, between, after = (len(part) for part in tokens.frame.fixed)
+    before, between, after = (len(part) for part in frame_of(tokens).fixed)
     lengths = end - begin
     offsets = np.r_[0, np.cumsum(lengths.sum(axis=0) + before + between + after)]
     slots = np.stack([offsets[:-1] + before, offsets[:-1] + before + lengths[0] + between])
@@ -136,10 +137,10 @@ def _ranges(starts: IntArray, sizes: IntArray) -> IntArray:
     return np.repeat(starts - ends + sizes, sizes) + np.arange(ends[-1] if len(ends) else 0)
 
 
-def _frame_of(tokens: Tokens, queries: Perturbations) -> Frame:
+def frame_of(tokens: Tokens) -> Frame:
+    """What is fixed around the tokens of a model with ids."""
     if not isinstance(tokens.frame, Frame):
         raise InputError("these tokens were made by another kind of model; use this model's tokenize()")
-    check_queries(tokens, queries)
     return tokens.frame
 
 

@@ -22,7 +22,7 @@ from slalom.errors import ModelError, SlalomError
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Tokenizer, TorchAccess
 from slalom.models.target import Target
-from slalom.models.text.template import Frame, assemble
+from slalom.models.text.template import assemble, frame_of
 from slalom.models.torch.forward import Forward, evaluating, logits_of, one_by_one
 from slalom.perturb import whole
 from slalom.tokens import FloatArray, IntArray, Tokens
@@ -60,9 +60,8 @@ def per_token(places: FloatArray, owner: IntArray, n: int) -> FloatArray:
 
 def owners(tokens: Tokens) -> IntArray:
     """(L,) the token each place of the whole input belongs to, -1 for what is fixed around the tokens."""
-    frame: Frame = tokens.frame
     sizes = np.array([len(piece) for piece in tokens.pieces], dtype=np.int64)
-    before, between, after = (np.full(len(part), -1) for part in frame.fixed)
+    before, between, after = (np.full(len(part), -1) for part in frame_of(tokens).fixed)
     first, second = (np.flatnonzero(tokens.segments == side) for side in (0, 1))
     slots = [np.repeat(side, sizes[side]) for side in (first, second)]
     return np.concatenate([before, slots[0], between, slots[1], after]).astype(np.int64)

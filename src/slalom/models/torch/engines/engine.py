@@ -18,7 +18,15 @@ from torch import nn
 
 from slalom.errors import ModelError, SlalomError
 from slalom.models.protocol import Tokenizer
-from slalom.models.text.template import UNLIMITED, Sequences, assemble, encode, joined, tokenizer_limit
+from slalom.models.text.template import (
+    UNLIMITED,
+    Sequences,
+    assemble,
+    encode,
+    frame_of,
+    joined,
+    tokenizer_limit,
+)
 from slalom.models.torch.batches import Call, OutOfMemory, groups
 from slalom.models.torch.decoders import SharedPrefix
 from slalom.models.torch.engines import Batch, Made, Raw, Recipe, Report, lean, recipe, recipe_in
@@ -63,7 +71,7 @@ def _queries(
     tokens: Tokens, limit: int, rng: np.random.Generator, sizes: tuple[int, ...], rows: int
 ) -> Sequences:
     """Random parts of a text, and as much of it as the model takes."""
-    n = min(len(tokens), limit - sum(map(len, tokens.frame.fixed)))
+    n = min(len(tokens), limit - sum(map(len, frame_of(tokens).fixed)))
     if n < 1:
         raise ModelError(f"the model takes {limit} tokens, too few to try an engine on; use engine='eager'")
     kept = [np.sort(rng.choice(n, min(size, n), replace=False)) for size in sizes for _ in range(rows)]
