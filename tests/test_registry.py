@@ -15,7 +15,7 @@ from slalom import evaluate, explainers
 from slalom.api import Explainer
 from slalom.data import Document
 from slalom.errors import InputError
-from slalom.evaluate import specs
+from slalom.evaluate import parse_protocols
 from slalom.evaluate.run import evaluate as run
 from slalom.models.ask import Ask
 from slalom.models.protocol import Text
@@ -112,8 +112,8 @@ def test_a_function_is_a_protocol(tmp_path: Path):
         ("b", "top_length", 4.0),
         ("b", "outside_protocol:measure", 8.0),
     ]
-    sent = pickle.loads(pickle.dumps(specs.protocols(judges)))  # as a worker process gets them
-    assert sent == specs.protocols(judges)
+    sent = pickle.loads(pickle.dumps(parse_protocols(judges)))  # as a worker process gets them
+    assert sent == parse_protocols(judges)
 
 
 def test_what_is_no_protocol_is_refused(tmp_path: Path):

@@ -9,7 +9,7 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from slalom.theory.attention_layer import AttentionLayer, AttentionLayerConfig, word_tokenizer
-from slalom.theory.masking import Masked
+from slalom.theory.layer import Masked
 
 WORDS = (
     *("the", "a", "film", "is", "was", "plot", "cast", "with", "of", "it"),

@@ -16,12 +16,14 @@ PROTOCOLS = (
 )
 PARTS = ["equal_quality", "equal_samples", "limits", "memory", "overhead", "scaling", "together"]
 THEORY = {
+    "attention_bounds": "attributions",
     "attention_weights": "layer",
     "curvature": "histogram",
     "gradients": "layer",
-    "lemmas": "masking",
+    "lemmas": "lime",
     "lime_bandwidth": "lime",
     "lime_limit": "lime",
+    "masking": "layer",
     "mlp_bound": "stacks",
     "several_heads": "heads",
 }

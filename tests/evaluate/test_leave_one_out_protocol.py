@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planted_cases import planted_case, planted_output, truthful, with_scores
-from slalom.evaluate.protocol import NotApplicable, correlation, likeness
+from slalom.evaluate.protocol import NotApplicable
 from slalom.evaluate.protocols.leave_one_out import leave_one_out, measure
+from slalom.evaluate.statistics import correlation, likeness
 
 
 def test_what_is_lost_is_what_the_formula_gives():

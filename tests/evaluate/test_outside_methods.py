@@ -14,8 +14,8 @@ from planted_cases import IMPORTANCES, TEXT, VALUES, WORDS, explainer
 from slalom import explainers
 from slalom.data.dataset import Document
 from slalom.errors import InputError
+from slalom.evaluate import parse_method
 from slalom.evaluate.run import evaluate
-from slalom.evaluate.specs import method
 from slalom.evaluate.table import Table
 
 WORTH = dict(zip(WORDS, (np.exp(IMPORTANCES) * VALUES).tolist(), strict=True))
@@ -115,11 +115,11 @@ def test_names_are_not_opened_unless_asked_for():
 )
 def test_what_cannot_be_opened_is_said_at_once(spec: str, message: str):
     with pytest.raises(InputError, match=message):
-        method(spec)
+        parse_method(spec)
 
 
 def test_options_still_follow_colons():
-    found = method("theirs:leave_one_out:seed=3")
+    found = parse_method("theirs:leave_one_out:seed=3")
     assert (found.method, found.call) == ("theirs:leave_one_out", {"seed": 3})
 
 
@@ -134,7 +134,7 @@ def test_scores_that_do_not_fit_are_rows_that_say_why():
     assert "no scores for the text" in reasons["few.jsonl"]
     write("bad.jsonl", [{"scores": [1.0]}])
     with pytest.raises(InputError, match="needs columns"):
-        method("bad.jsonl")
+        parse_method("bad.jsonl")
 
 
 def test_a_cut_text_is_found_by_its_beginning_and_words_need_no_strings():

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from slalom.evaluate.figures import draw
-from slalom.evaluate.page import render
-from slalom.evaluate.report import comparisons, document, markdown, report, write_report
+from slalom.evaluate.report import comparisons, document, markdown, render, report, write_report
 from slalom.evaluate.results import CurvePoint, Finished, Measurement, Results, Spent
 from slalom.evaluate.table import Table, figure, missing, verdict
 from slalom.files import to_json

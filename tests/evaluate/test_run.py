@@ -15,10 +15,17 @@ from rounding import same_scores
 from slalom import Explainer
 from slalom.data import Document
 from slalom.errors import InputError
-from slalom.evaluate import load, names
+from slalom.evaluate import (
+    every_method,
+    every_protocol,
+    load,
+    names,
+    parse_method,
+    parse_methods,
+    parse_protocols,
+)
 from slalom.evaluate.protocol import make_case
 from slalom.evaluate.run import evaluate
-from slalom.evaluate.specs import every_method, every_protocol, method, methods, protocols
 from slalom.theory.planted import planted_function
 
 WORDS = [f"w{i}" for i in range(24)]
@@ -293,10 +300,10 @@ def test_wrong_orders_are_refused_before_anything_is_asked(
 
 
 def test_how_methods_and_protocols_are_written():
-    variant = method(" slalom:effort=fast:score=value:gamma=1.5 ")
+    variant = parse_method(" slalom:effort=fast:score=value:gamma=1.5 ")
     assert (variant.label, variant.method) == ("slalom:effort=fast:score=value:gamma=1.5", "slalom")
     assert (variant.score, dict(variant.call)) == ("value", {"effort": "fast", "gamma": 1.5})
-    assert [one.label for one in methods(["lime", "random", "lime"])] == ["lime", "random"]
-    judges = protocols(["deletion:step=1", "eraser"])
+    assert [one.label for one in parse_methods(["lime", "random", "lime"])] == ["lime", "random"]
+    judges = parse_protocols(["deletion:step=1", "eraser"])
     assert {name: judge.options for name, judge in judges.items()} == {"deletion": {"step": 1}, "eraser": {}}
     assert [judge.protocol.name for judge in judges.values()] == ["deletion", "eraser"]

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from planted_texts import planted
-from slalom.theory.layer import gradient, look
+from slalom.theory.layer import Masked, gradient, look, masked
 from slalom.theory.layer import layer as weights_of
 from slalom.theory.lime import least_squares
-from slalom.theory.masking import Masked, masked
 from slalom_lab import experiments
 from slalom_lab.experiments import (
     attention_error,

@@ -9,8 +9,7 @@ import pytest
 
 from slalom.errors import InputError
 from slalom.theory.anchors import Margins, best_anchor, find_anchor, keeps_prediction, margins, precision
-from slalom.theory.layer import layer
-from slalom.theory.masking import Masked, masked
+from slalom.theory.layer import Masked, layer, masked
 from theory_layers import ids_of, make
 
 TEXT = "the film is not very good with a dull plot"

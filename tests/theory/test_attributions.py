@@ -24,8 +24,7 @@ from slalom.theory.attributions import (
     shapley,
     smoothgrad,
 )
-from slalom.theory.layer import gradient, layer, look, look_at
-from slalom.theory.masking import Masked, masked
+from slalom.theory.layer import Masked, gradient, layer, look, look_at, masked
 from theory_layers import ids_of, make, random_document
 
 TEXT = "a good film with a very good cast"

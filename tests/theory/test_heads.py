@@ -14,9 +14,8 @@ from slalom.errors import InputError
 from slalom.fit.exact import fit
 from slalom.surrogate import Slalom
 from slalom.theory.heads import average, first_order_gap, head_slaloms, pooled
-from slalom.theory.layer import layer
+from slalom.theory.layer import dropped, layer
 from slalom.theory.lime import least_squares
-from slalom.theory.masking import dropped
 from theory_layers import WORDS, ids_of, make
 
 VOCABULARY = len(WORDS) + 3

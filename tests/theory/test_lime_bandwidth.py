@@ -11,8 +11,8 @@ from lime.lime_text import LimeTextExplainer
 
 from slalom.errors import InputError
 from slalom.theory.attention_layer import UNK
+from slalom.theory.layer import Masked
 from slalom.theory.lime import by_size, coefficients, constants, least_squares
-from slalom.theory.masking import Masked
 from theory_layers import random_document
 
 

@@ -14,8 +14,7 @@ from lime.lime_text import LimeTextExplainer
 from slalom.errors import InputError
 from slalom.theory import lime
 from slalom.theory.attention_layer import UNK
-from slalom.theory.layer import layer, look
-from slalom.theory.masking import Masked, masked
+from slalom.theory.layer import Masked, layer, look, masked
 from theory_layers import ids_of, make, random_document
 
 TEXT = "a good film with a very good cast"

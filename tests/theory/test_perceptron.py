@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from slalom.errors import InputError
-from slalom.theory.layer import LayerWeights, layer
+from slalom.theory.layer import LayerWeights, layer, masked
 from slalom.theory.lime import mean_field
-from slalom.theory.masking import masked
 from slalom.theory.perceptron import (
     MaskedStates,
     Perceptron,

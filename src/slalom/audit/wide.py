@@ -1,8 +1,7 @@
 """SLALOM over very many token types (maths 3c): Gauss–Newton by conjugate gradients, ridge from data.
 
-The exact solver factors a matrix over all types, which ends at a few thousand. Here importances and values
-move together by damped Gauss–Newton steps, each the solution of a sparse system by conjugate gradients; after
-every step the values are solved for once more. Memory and time of a step grow with the entries of the counts.
+The exact solver's matrix over all types ends at a few thousand. Here importances and values move together by
+damped Gauss–Newton steps, each a sparse system; then the values are solved for once more.
 """
 
 from __future__ import annotations
@@ -17,9 +16,11 @@ from slalom.audit.wide_system import (
     PosteriorSpread,
     Prior,
     WidePoint,
-    backward,
     blocks,
+    gradient,
+    objective,
     point,
+    reestimate,
     solve,
     spread,
     system,
@@ -37,7 +38,6 @@ _MOST = 400
 """Conjugate gradient steps of one system."""
 _EXACT = 1e-24
 """Of the outputs' squares: what is left when a SLALOM is described to the last digits."""
-_NOISE_FLOOR = 1e-14
 _LARGEST_STEP = 3.0
 _HEAVIEST = 1e4
 """Of a background, in weights of an average token."""
@@ -123,7 +123,7 @@ def _iterate(data: Data, background: bool, seed: int) -> tuple[WidePoint, Prior,
     for iteration in range(1, _MAX_ITERATIONS + 1):
         if iteration > _WARM_UP:
             found = spread(data, at, prior, _free(at, background), _PROBES, rng, tolerance=0.05)
-            prior = _reestimate(data, at, prior, found)
+            prior = reestimate(data, at, prior, found)
         before = at
         at, damping = _step(data, prior, at, background, damping)
         if iteration > _WARM_UP + 2 and _settled(data, before, at):
@@ -131,42 +131,27 @@ def _iterate(data: Data, background: bool, seed: int) -> tuple[WidePoint, Prior,
     return at, prior, _MAX_ITERATIONS, "max_iterations"
 
 
-def _free(at: WidePoint, background: bool, gradient: FloatArray | None = None) -> FloatArray:
+def _free(at: WidePoint, background: bool, slope: FloatArray | None = None) -> FloatArray:
     """Which parameters may move: no background, or one of weight zero that would go below it, stays."""
     free = np.ones((*at.parameters.shape, 1))
     if not background:
         free[-1] = 0.0
-    elif at.parameters[-1, 0] <= 0.0 and (gradient is None or gradient[-1, 0, 0] <= 0.0):
+    elif at.parameters[-1, 0] <= 0.0 and (slope is None or slope[-1, 0, 0] <= 0.0):
         free[-1, 0] = 0.0
     return free
-
-
-def _gradient(data: Data, prior: Prior, at: WidePoint) -> FloatArray:
-    """Downhill."""
-    pull = backward(at, (data.outputs - at.told)[:, :, None]) / prior.noise
-    return pull - prior.precision(len(pull) - 1) * _around(prior, at.parameters)[:, :, None]
-
-
-def _around(prior: Prior, parameters: FloatArray) -> FloatArray:
-    return parameters - np.append(0.0, prior.centre)
-
-
-def _objective(data: Data, prior: Prior, at: WidePoint) -> float:
-    own = prior.precision(len(at.parameters) - 1)[:, :, 0] * _around(prior, at.parameters) ** 2
-    return float(((data.outputs - at.told) ** 2).sum()) / prior.noise + float(own.sum())
 
 
 def _step(
     data: Data, prior: Prior, at: WidePoint, background: bool, damping: float
 ) -> tuple[WidePoint, float]:
     """A damped step that lowers the objective; where none does, the values alone."""
-    now, gradient = _objective(data, prior, at), _gradient(data, prior, at)
-    free = _free(at, background, gradient)
+    now, slope = objective(data, prior, at), gradient(data, prior, at)
+    free = _free(at, background, slope)
     while damping < 1e8:
         own = blocks(at, prior, damping)
-        step = solve(system(at, prior, damping, own), gradient, own, free, _TOLERANCE, _MOST)[:, :, 0]
+        step = solve(system(at, prior, damping, own), slope, own, free, _TOLERANCE, _MOST)[:, :, 0]
         trial = _values(data, prior, point(data, _moved(at.parameters, step)))
-        if _objective(data, prior, trial) <= now:
+        if objective(data, prior, trial) <= now:
             return trial, max(damping / 10.0, 1e-9)
         damping *= 10.0
     return _values(data, prior, at), 1e-2
@@ -184,8 +169,8 @@ def _values(data: Data, prior: Prior, at: WidePoint) -> WidePoint:
     free = np.ones((*at.parameters.shape, 1))
     free[:, 0] = 0.0
     own = blocks(at, prior)
-    gradient = _gradient(data, prior, at)
-    step = solve(system(at, prior, 0.0, own), gradient, own, free, _TOLERANCE, _MOST)[:, :, 0]
+    slope = gradient(data, prior, at)
+    step = solve(system(at, prior, 0.0, own), slope, own, free, _TOLERANCE, _MOST)[:, :, 0]
     return point(data, at.parameters + step)
 
 
@@ -193,17 +178,3 @@ def _settled(data: Data, before: WidePoint, after: WidePoint) -> bool:
     left = float(((data.outputs - after.told) ** 2).sum())
     moved = float(((before.told - after.told) ** 2).sum())
     return moved <= 1e-4 * left or left <= _EXACT * float((data.outputs**2).sum())
-
-
-def _reestimate(data: Data, at: WidePoint, prior: Prior, found: PosteriorSpread) -> Prior:
-    """MacKay's fixed point: variances from residuals and parameters, less what the posterior leaves open."""
-    d, k = len(at.parameters) - 1, at.values.shape[1]
-    left = float(((data.outputs - at.told) ** 2).sum())
-    free = max(data.outputs.size - found.freedom, 0.1 * data.outputs.size)
-    noise = max(left / free, _NOISE_FLOOR * float(data.outputs.var()))
-    around = _around(prior, at.parameters)[:-1]
-    known_s = d - float(found.variance[:-1, 0].sum()) / prior.s
-    known_v = d * k - float(found.variance[:-1, 1 : 1 + k].sum()) / prior.v
-    s = float(np.clip((around[:, 0] ** 2).sum() / max(known_s, 1e-3), 1e-4, 1e3))
-    v = float((around[:, 1:] ** 2).sum()) / max(known_v, 1e-3)
-    return Prior(noise, s, float(np.clip(v, 1e-6 * prior.v, 1e6 * prior.v)), prior.centre)

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from slalom.tokens import FloatArray, IntArray
 
+_NOISE_FLOOR = 1e-14
 _ENTRIES = 8_000_000
 """Numbers that one round of samples may hold over the queries."""
 
@@ -251,3 +252,33 @@ def spread(
 
 def _products(sample: FloatArray) -> FloatArray:
     return np.concatenate([sample**2, sample[:, :1] * sample[:, 1:]], axis=1)
+
+
+def gradient(data: Data, prior: Prior, at: WidePoint) -> FloatArray:
+    """Of the objective, downhill: (d + 1, 1 + K, 1)."""
+    pull = backward(at, (data.outputs - at.told)[:, :, None]) / prior.noise
+    return pull - prior.precision(len(pull) - 1) * _around(prior, at.parameters)[:, :, None]
+
+
+def _around(prior: Prior, parameters: FloatArray) -> FloatArray:
+    return parameters - np.append(0.0, prior.centre)
+
+
+def objective(data: Data, prior: Prior, at: WidePoint) -> float:
+    """Squared residuals over the noise, and the prior's own penalty."""
+    own = prior.precision(len(at.parameters) - 1)[:, :, 0] * _around(prior, at.parameters) ** 2
+    return float(((data.outputs - at.told) ** 2).sum()) / prior.noise + float(own.sum())
+
+
+def reestimate(data: Data, at: WidePoint, prior: Prior, found: PosteriorSpread) -> Prior:
+    """MacKay's fixed point: variances from residuals and parameters, less what the posterior leaves open."""
+    d, k = len(at.parameters) - 1, at.values.shape[1]
+    left = float(((data.outputs - at.told) ** 2).sum())
+    free = max(data.outputs.size - found.freedom, 0.1 * data.outputs.size)
+    noise = max(left / free, _NOISE_FLOOR * float(data.outputs.var()))
+    around = _around(prior, at.parameters)[:-1]
+    known_s = d - float(found.variance[:-1, 0].sum()) / prior.s
+    known_v = d * k - float(found.variance[:-1, 1 : 1 + k].sum()) / prior.v
+    s = float(np.clip((around[:, 0] ** 2).sum() / max(known_s, 1e-3), 1e-4, 1e3))
+    v = float((around[:, 1:] ** 2).sum()) / max(known_v, 1e-3)
+    return Prior(noise, s, float(np.clip(v, 1e-6 * prior.v, 1e6 * prior.v)), prior.centre)

@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from slalom.cli.audit import global_, summarize
-from slalom.cli.compare import compare, methods
 from slalom.cli.evaluate import evaluate
-from slalom.cli.explain import explain, explain_answer, show
+from slalom.cli.explain import compare, explain, explain_answer, methods, show
 from slalom.cli.explain_corpus import explain_corpus
 from slalom.cli.run import ABOUT, INTERRUPTED, Command
 from slalom.cli.serve import serve

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -23,12 +23,10 @@ from slalom.cli.run import guarded, say
 
 if TYPE_CHECKING:
     from slalom.api import Explainer
+    from slalom.files import Record as Call  # what an Explainer is made of, or called with
     from slalom.models.endpoint import Endpoint
     from slalom.models.protocol import Text
     from slalom.units import Units
-
-Call = dict[str, Any]
-"""What an Explainer is made of, or called with."""
 
 _MOST = 2**21
 """Bytes of a text that are read: far more than any classifier takes."""

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from slalom.cli import arguments
 from slalom.cli import options as o
-from slalom.cli.output import ReportOutput, check_distinct, check_paths, tell_written
-from slalom.cli.run import grouped, guarded, progress, still_libraries
+from slalom.cli.run import (
+    check_distinct,
+    check_paths,
+    grouped,
+    guarded,
+    progress,
+    still_libraries,
+    tell_written,
+)
+
+if TYPE_CHECKING:
+    from slalom.view.tables import Report
 
 FEWEST = 20
 """Excerpts of a global fit."""
@@ -59,6 +69,37 @@ Excerpts = Annotated[
 Surrogate = Annotated[
     Path | None, o.option(o.OUTPUT, "--out", metavar="FILE", help="Save the fitted surrogate as JSON.")
 ]
+
+
+@dataclass(frozen=True)
+class ReportOutput:
+    """How a report about a corpus is printed, and the files it is written to."""
+
+    top: o.Top = 20
+    json: o.Json = False
+    html: o.Html = None
+    csv: o.Csv = None
+    quiet: o.Quiet = False
+
+    def deliver(self, report: Report, document: dict[str, object] | None) -> None:
+        """Write the files that were asked for; print the document, or else the report."""
+        from slalom.files import to_json, write_text
+
+        if self.html is not None:
+            from slalom.view.tables_html import render
+
+            write_text(self.html, render(report))
+        if self.csv is not None:
+            from slalom.view.tables import to_csv
+
+            write_text(self.csv, to_csv(report.tables))
+        if document is not None:
+            typer.echo(to_json(document))
+        else:
+            from slalom.view.tables_terminal import show
+
+            show(report, self.top)
+        tell_written(self.quiet, self.html, self.csv)
 
 
 @grouped
@@ -116,8 +157,9 @@ def global_(
             from slalom.api import Explainer
             from slalom.audit.global_slalom import fit_global
             from slalom.audit.report import global_report
+            from slalom.corpus.source import texts_of
 
-            texts = partial(_texts, source, text, split, limit)
+            texts = partial(texts_of, source, text, split, limit)
             fitted = fit_global(
                 Explainer(model, device=device),
                 texts(),
@@ -132,13 +174,3 @@ def global_(
         document = fitted.to_dict() if output.json else None
         output.deliver(global_report(fitted, texts=None if output.html is None else texts), document)
         tell_written(output.quiet, out)
-
-
-def _texts(source: str, text: str | None, split: str | None, limit: int | None) -> Iterator[str]:
-    """The texts of a corpus, read while they are used; rows that hold none are left out."""
-    from itertools import islice
-
-    from slalom.corpus.source import Columns, open_source
-
-    documents = islice(open_source(source, Columns(text, None, split)).documents(), limit)
-    return (one.text.decode("utf-8", "replace") for one in documents if one.text is not None)

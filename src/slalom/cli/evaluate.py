@@ -166,15 +166,15 @@ def evaluate(
 
 def _calls(methods: list[str] | None) -> list[arguments.Call]:
     """What an Explainer is called with for each method."""
-    from slalom.evaluate import specs
+    from slalom.evaluate import every_method, parse_methods
 
-    every = specs.every_method(inside=False, labelled=False) if methods is None else methods
-    return [{"method": variant.method, **variant.call} for variant in specs.methods(every)]
+    every = every_method(inside=False, labelled=False) if methods is None else methods
+    return [{"method": variant.method, **variant.call} for variant in parse_methods(every)]
 
 
 def _check_early(methods: list[str] | None, protocols: list[str] | None, figures: bool) -> None:
     """A wrong name or a missing package need not wait for the model to load."""
-    from slalom.evaluate import specs
+    from slalom.evaluate import parse_methods, parse_protocols
     from slalom.evaluate.figures import check_matplotlib
     from slalom.evaluate.results import check_pyarrow
 
@@ -182,9 +182,9 @@ def _check_early(methods: list[str] | None, protocols: list[str] | None, figures
     if figures:
         check_matplotlib()
     if methods is not None:
-        specs.methods(methods)
+        parse_methods(methods)
     if protocols is not None:
-        specs.protocols(protocols)
+        parse_protocols(protocols)
 
 
 class _Columns(NamedTuple):

@@ -39,26 +39,6 @@ Id = Annotated[
         o.CORPUS, "--id", metavar="COLUMN", help="The column of the documents' names; the row by default."
     ),
 ]
-MaxCharacters = Annotated[
-    int | None,
-    o.option(
-        o.CORPUS,
-        "--max-characters",
-        min=1,
-        metavar="N",
-        help="Longer texts become errors; 100 000 by default.",
-    ),
-]
-BatchTokens = Annotated[
-    int | None,
-    o.option(
-        o.MODEL,
-        "--batch-tokens",
-        min=1,
-        metavar="N",
-        help="Tokens of a batch of the model; 4096 by default, choose more for a GPU.",
-    ),
-]
 Workers = Annotated[
     int, o.option(WORK, "--workers", "-w", min=1, help="How many models work at once; 1 by default.")
 ]
@@ -104,8 +84,8 @@ def explain_corpus(
     name: Id = None,
     split: o.CorpusSplit = None,
     limit: o.CorpusLimit = None,
-    max_characters: MaxCharacters = None,
-    batch_tokens: BatchTokens = None,
+    max_characters: o.MaxCharacters = None,
+    batch_tokens: o.BatchTokens = None,
     workers: Workers = 1,
     gpus_per_worker: GpusPerWorker = 0.0,
     threads: Threads = 1,
@@ -138,8 +118,10 @@ def explain_corpus(
         with _progress(quiet) as report:
             from slalom.corpus.run import Where
             from slalom.corpus.run import explain_corpus as run
+            from slalom.corpus.source import texts_of
 
-            texts = _texts(source, text, split, limit) if asking.get("endpoint") else []
+            read = texts_of(source, text, split, limit) if asking.get("endpoint") else ()
+            texts = [one for one in read if one]
             first = arguments.explainer(arguments.ModelGiven(), asking) if texts else None
             if first is not None and language.tell_cost(first, texts, [call | options], quiet=quiet):
                 return
@@ -174,16 +156,6 @@ def _output(folder: str | None, out: str | None) -> str:
     if out is None:
         say("warning: the folder for the results is given by --out now")
     return str(out or folder)
-
-
-def _texts(source: str, text: str | None, split: str | None, limit: int | None) -> list[str]:
-    """The texts of the corpus, for their number and for the cost of a few."""
-    from slalom.corpus.schema import MAX_CHARACTERS, limited
-    from slalom.corpus.source import Columns, open_source
-
-    corpus = open_source(source, Columns(text, None, split), MAX_CHARACTERS)
-    documents = limited(corpus.documents(), limit)
-    return [one.text.decode("utf-8", "replace") for one in documents if one.text]
 
 
 def _summary(totals: Totals, output: str) -> str:

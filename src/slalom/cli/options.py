@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,9 +25,21 @@ class SideName(StrEnum):
     second = "second"
 
 
-def option(panel: str, *names: str, **more: Any) -> Any:
+def option(
+    panel: str,
+    *names: str,
+    help: str,
+    metavar: str | None = None,
+    min: float | None = None,
+    max: float | None = None,
+    callback: Callable[..., object] | None = None,
+    envvar: str | None = None,
+) -> object:
     """An option in a panel of the help; its help says the default where there is something to say."""
-    return typer.Option(*names, rich_help_panel=panel, show_default=False, **more)
+    return typer.Option(
+        *names, rich_help_panel=panel, show_default=False, help=help, metavar=metavar, min=min, max=max,
+        callback=callback, envvar=envvar,
+    )  # fmt: skip
 
 
 def check_budget(given: str) -> str:
@@ -205,9 +218,6 @@ Target = Annotated[
         help="The label to explain, by name or index; A:B for A rather than B; by default the predicted one.",
     ),
 ]
-EveryClass = Annotated[
-    bool, option(EXPLANATION, "--every-class", help="Explain every label, from the same queries.")
-]
 Method = Annotated[
     str,
     option(EXPLANATION, "--method", metavar="NAME", help="A name from `slalom methods`; slalom by default."),
@@ -248,10 +258,6 @@ Units = Annotated[
     ),
 ]
 Tokens = Annotated[bool, option(EXPLANATION, "--tokens", help="Show sub-word tokens: --units tokens.")]
-Refine = Annotated[
-    bool,
-    option(EXPLANATION, "--refine", help="Explain sentences first, then the words of those that matter."),
-]
 
 
 class LongName(StrEnum):
@@ -282,6 +288,26 @@ Options = Annotated[
     ),
 ]
 
+MaxCharacters = Annotated[
+    int | None,
+    option(
+        CORPUS,
+        "--max-characters",
+        min=1,
+        metavar="N",
+        help="Longer texts become errors; 100 000 by default.",
+    ),
+]
+BatchTokens = Annotated[
+    int | None,
+    option(
+        MODEL,
+        "--batch-tokens",
+        min=1,
+        metavar="N",
+        help="Tokens of a batch of the model; 4096 by default, choose more for a GPU.",
+    ),
+]
 MinCount = Annotated[
     int | None,
     option(

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TextIO, cast, get_type_hints
+from typing import TYPE_CHECKING, NoReturn, Protocol, TextIO, cast, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -106,6 +106,29 @@ def still_libraries() -> None:
         os.environ.setdefault(name, value)
 
 
+def check_distinct(**files: Path | None) -> None:
+    """Refuse to write two things to one file."""
+    named = {name: os.path.realpath(path) for name, path in files.items() if path is not None}
+    if len(set(named.values())) < len(named):
+        raise typer.BadParameter(f"two of {', '.join(f'--{name}' for name in named)} name the same file")
+
+
+def check_paths(*paths: Path | None) -> None:
+    """Refuse paths that cannot be written, before any work is done for them."""
+    from slalom.files import check_writable
+
+    for path in paths:
+        if path is not None:
+            check_writable(path)
+
+
+def tell_written(quiet: bool, *paths: Path | None) -> None:
+    """Say which files were written."""
+    for path in paths:
+        if path is not None and not quiet:
+            say(f"wrote {path}")
+
+
 def _sentence(error: Exception) -> str:
     if isinstance(error, SlalomError):
         return str(error)
@@ -191,11 +214,11 @@ class _Parameter(Protocol):
 class Command(TyperCommand):
     """A command that reads its options from a file, too, and understands the names they had before."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         renamed = RENAMED.get(self.name or "", {})
         path, rest = _path(today(args, renamed))
         if path is not None and not {"--help", "-h"} & set(rest):
-            ctx.default_map = (ctx.default_map or {}) | self._given(path, renamed)
+            ctx.default_map = {**(ctx.default_map or {}), **self._given(path, renamed)}
             say(f"options from {path}")
         return super().parse_args(ctx, rest)
 

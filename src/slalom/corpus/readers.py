@@ -7,14 +7,13 @@ are no UTF-8 are given on as they are.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING
 
 from slalom.corpus.schema import arrow
 from slalom.data.tables import Bad, Row
@@ -25,16 +24,6 @@ if TYPE_CHECKING:
     import pyarrow.parquet
     from fsspec import AbstractFileSystem
 
-KINDS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".txt": "txt",
-}
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
 _BATCH = 256
 """Rows of a Parquet file that are held at once."""
 _LONGEST_FIELD = 1 << 30
@@ -52,25 +41,6 @@ class File:
     relative: str
     kind: str
     checksum: str | None
-
-
-def checksum(file: File) -> str:
-    """A checksum of the file's content: the one that its file system knows, or one made here."""
-    if file.checksum is not None:
-        return file.checksum
-    try:
-        with open_bytes(file.fs, file.path) as raw:
-            return hashlib.file_digest(cast("io.BytesIO", raw), "sha256").hexdigest()
-    except OSError as error:
-        raise failed("read", file.path, error) from error
-
-
-def kind_of(path: str) -> str | None:
-    """What a file holds by the ending of its name; None for anything that is no part of a corpus."""
-    suffixes = [suffix.lower() for suffix in PurePosixPath(path).suffixes]
-    while suffixes and suffixes[-1] in _PACKED:
-        suffixes.pop()
-    return KINDS.get(suffixes[-1]) if suffixes else None
 
 
 def header(file: File) -> list[str]:

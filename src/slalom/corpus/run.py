@@ -7,11 +7,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
+from itertools import islice
 from typing import Literal
 
 from slalom.checks import at_least_one
 from slalom.corpus import schema
-from slalom.corpus.schema import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, DocumentGroup, groups, limited
+from slalom.corpus.schema import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, DocumentGroup, groups
 from slalom.corpus.source import Columns, model_identity, model_source, open_source
 from slalom.corpus.store import MANIFEST, SUCCESS, CorpusFolder, Part, canonical, locked, part_number
 from slalom.corpus.work import CorpusJob, Worker
@@ -172,7 +173,7 @@ def explain_corpus(
     manifest = _manifest(corpus.identity(), known, settings)
     tables = {"keep_text": keep_text, "tokens": tokens_table, "threads": where.threads}
     job = CorpusJob(store.address, manifest["fingerprint"], model_source(model), access, call, **tables)
-    cut = groups(limited(corpus.documents(), limit), group)
+    cut = groups(islice(corpus.documents(), limit), group)
     if fresh:
         _clear(store)
     return _prepare(store, manifest, resume) or _locked(store, manifest, job, where, cut, resume, progress)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, TypedDict
 
@@ -214,11 +213,6 @@ def groups(
         weight += one.size
     if held:
         yield DocumentGroup(number, tuple(held))
-
-
-def limited(documents: Iterator[CorpusDocument], limit: int | None) -> Iterator[CorpusDocument]:
-    """The first documents; all of them without a limit."""
-    return islice(documents, limit)
 
 
 def to_table(group: DocumentGroup) -> pyarrow.Table:

@@ -6,24 +6,35 @@ And which model explains it: two runs with different texts or weights never mix.
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, cast
 
-from slalom.corpus.readers import KINDS, File, check_columns, checksum, header, kind_of, rows
+from slalom.corpus.readers import File, check_columns, header, rows
 from slalom.corpus.schema import MAX_CHARACTERS, CorpusDocument, document
 from slalom.data.dataset import TEXTS
 from slalom.data.public import known
 from slalom.data.tables import Bad, Row
 from slalom.errors import InputError, ModelError
-from slalom.files import Record, failed, filesystem
+from slalom.files import Record, failed, filesystem, open_bytes
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
+KINDS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".txt": "txt",
+}
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _CHECKSUMS = ("md5Hash", "ETag", "etag", "checksum")
 """What file systems elsewhere call that which tells the content of a file."""
@@ -74,6 +85,12 @@ def open_source(given: str, columns: Columns | None = None, most: int = MAX_CHAR
                 yield document(row, given_name, content.get(columns.text or "text"), most)
 
     return Source(identity, documents)
+
+
+def texts_of(given: str, text: str | None, split: str | None, limit: int | None) -> Iterator[str]:
+    """The texts of a corpus, read while they are used; rows that hold none are left out."""
+    documents = islice(open_source(given, Columns(text, None, split)).documents(), limit)
+    return (one.text.decode("utf-8", "replace") for one in documents if one.text is not None)
 
 
 Named = Iterator[tuple[str | None, Row]]
@@ -157,6 +174,25 @@ def _file(fs: AbstractFileSystem, path: str, base: str, info: Record) -> File | 
     if kind is None or any(part.startswith((".", "_")) for part in relative.split("/")):
         return None
     return File(fs, path, relative, kind, next((str(info[key]) for key in _CHECKSUMS if info.get(key)), None))
+
+
+def checksum(file: File) -> str:
+    """A checksum of the file's content: the one that its file system knows, or one made here."""
+    if file.checksum is not None:
+        return file.checksum
+    try:
+        with open_bytes(file.fs, file.path) as raw:
+            return hashlib.file_digest(cast("io.BytesIO", raw), "sha256").hexdigest()
+    except OSError as error:
+        raise failed("read", file.path, error) from error
+
+
+def kind_of(path: str) -> str | None:
+    """What a file holds by the ending of its name; None for anything that is no part of a corpus."""
+    suffixes = [suffix.lower() for suffix in PurePosixPath(path).suffixes]
+    while suffixes and suffixes[-1] in _PACKED:
+        suffixes.pop()
+    return KINDS.get(suffixes[-1]) if suffixes else None
 
 
 def _alike(files: list[File], given: str) -> list[File]:

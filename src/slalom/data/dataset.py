@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
@@ -10,7 +11,7 @@ from itertools import chain, zip_longest
 import numpy as np
 
 from slalom.checks import Seed, at_least_one, check
-from slalom.data.tables import Bad, Row, Table
+from slalom.data.tables import Bad, Row, Table, splits_of
 from slalom.errors import InputError
 from slalom.files import Record
 
@@ -296,3 +297,17 @@ def _maps(row: Record, columns: Columns, words: tuple[str, ...] | None) -> dict[
         if not all(mark in (0, 1) for mark in marks):
             raise InputError(f"the map {name} holds something else than 0 and 1")
     return maps
+
+
+def check_found(
+    found: list[Document], skipped: Counter[str], table: Table, columns: Columns, split: str | None
+) -> None:
+    """Refuse a source without a single usable document, and say why there is none."""
+    if found:
+        return
+    if split is not None and not skipped:
+        raise InputError(f"{table.name} has no split {split!r}; its splits are {', '.join(splits_of(table))}")
+    reasons = "; ".join(f"{number} rows: {reason}" for reason, number in skipped.items())
+    raise InputError(
+        f"{table.name} holds no usable document (text in {columns.text!r}){': ' if reasons else ''}{reasons}"
+    )

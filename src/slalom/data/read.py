@@ -16,13 +16,14 @@ from slalom.data.dataset import (
     Document,
     Labels,
     TextColumn,
+    check_found,
     choose_columns,
     document,
     draw,
     find_labels,
 )
 from slalom.data.public import KNOWN, Known, known
-from slalom.data.tables import SUFFIXES, Bad, Table, of_rows, open_file
+from slalom.data.tables import SUFFIXES, Bad, Table, of_rows, open_file, splits_of
 from slalom.errors import InputError
 
 Source = str | os.PathLike[str]
@@ -81,7 +82,7 @@ def read(
     names = find_labels(table, columns, labels or (own.labels if own else None))
     enough = limit if seed is None and not balanced else None
     found, skipped = _documents(table, columns, names, split, enough, on_bad)
-    _check_found(found, skipped, table, columns, split)
+    check_found(found, skipped, table, columns, split)
     chosen = draw(found, limit=limit, seed=seed, balanced=balanced)
     return Dataset(table.name, chosen, names.names, split, dict(skipped))
 
@@ -89,7 +90,7 @@ def read(
 def splits(source: Source, *, data_dir: Source | None = None) -> tuple[str, ...]:
     """The splits of a source, in their order; none where it has no column `split`."""
     table, _ = _open(source, data_dir)
-    return _splits(table) if "split" in table.columns else ()
+    return splits_of(table) if "split" in table.columns else ()
 
 
 def locate(source: Source, *, data_dir: Source | None = None) -> Path | None:
@@ -148,10 +149,6 @@ def _open_path(path: Path, one: Known | None) -> Table:
     return public.from_folder(path, one)
 
 
-def _splits(table: Table) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(str(value) for value in table.values("split") if value is not None))
-
-
 def _documents(
     table: Table,
     columns: Columns,
@@ -177,16 +174,3 @@ def _documents(
         if len(found) == enough:
             break
     return found, skipped
-
-
-def _check_found(
-    found: list[Document], skipped: Counter[str], table: Table, columns: Columns, split: str | None
-) -> None:
-    if found:
-        return
-    if split is not None and not skipped:
-        raise InputError(f"{table.name} has no split {split!r}; its splits are {', '.join(_splits(table))}")
-    reasons = "; ".join(f"{number} rows: {reason}" for reason, number in skipped.items())
-    raise InputError(
-        f"{table.name} holds no usable document (text in {columns.text!r}){': ' if reasons else ''}{reasons}"
-    )

@@ -54,6 +54,11 @@ def open_file(path: Path) -> Table:
     raise InputError(f"{path} ends in {suffix or 'nothing'!r}; files are read in {', '.join(SUFFIXES)}")
 
 
+def splits_of(table: Table) -> tuple[str, ...]:
+    """The values of the column `split`, in their order."""
+    return tuple(dict.fromkeys(str(value) for value in table.values("split") if value is not None))
+
+
 def of_rows(name: str, rows: Sequence[Row], columns: Sequence[str] = ()) -> Table:
     """A table of rows at hand."""
     good = [row for row in rows if not isinstance(row, Bad)]

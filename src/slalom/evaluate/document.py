@@ -13,10 +13,10 @@ from slalom import explainers
 from slalom.api import Explainer
 from slalom.data.dataset import Document
 from slalom.errors import SlalomError, SlalomWarning, StoppedError
+from slalom.evaluate import Judge, Variant
 from slalom.evaluate.protocol import Case, NotApplicable, again
 from slalom.evaluate.protocols.deletion import STEP, curve
 from slalom.evaluate.results import CurvePoint, Finished, Measurement, Spent
-from slalom.evaluate.specs import Judge, Variant
 from slalom.explanation import Explanation
 from slalom.label_counts import LabelCounts
 from slalom.models.ask import Ask

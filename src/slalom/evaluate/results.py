@@ -21,6 +21,17 @@ Status = Literal["ok", "skipped", "failed"]
 
 
 @dataclass(frozen=True)
+class CurvePoint:
+    """The label's probability with a share of the tokens kept, strongest last (deletion) or first."""
+
+    document: str
+    method: str
+    curve: str
+    kept: float
+    probability: float
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One number about one explanation, or why there is none.
 
@@ -53,17 +64,6 @@ class Spent:
     model_seconds: float
     backwards: int = 0
     """Queries that were followed by a backward pass."""
-
-
-@dataclass(frozen=True)
-class CurvePoint:
-    """The label's probability with a share of the tokens kept, strongest last (deletion) or first."""
-
-    document: str
-    method: str
-    curve: str
-    kept: float
-    probability: float
 
 
 @dataclass(frozen=True)

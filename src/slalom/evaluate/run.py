@@ -20,11 +20,18 @@ from slalom.api import Explainer, Target
 from slalom.checks import at_least_one
 from slalom.data.dataset import Document
 from slalom.errors import InputError, SlalomError
-from slalom.evaluate import specs, store
+from slalom.evaluate import (
+    Judge,
+    Variant,
+    every_method,
+    every_protocol,
+    parse_methods,
+    parse_protocols,
+    store,
+)
 from slalom.evaluate.document import EvaluationPlan, Tick, work
 from slalom.evaluate.protocol import Measure
 from slalom.evaluate.results import Finished, Results, check_pyarrow
-from slalom.evaluate.specs import Judge, Variant
 from slalom.evaluate.store import EvaluationFolder
 from slalom.files import Record
 from slalom.label_counts import label_counts
@@ -168,11 +175,11 @@ def _plan(
     """What is done with every document; refuses what no document could bring about."""
     model, labelled = explainer.model, corpus is not None
     if methods is None:
-        methods = specs.every_method(inside=model.torch is not None, labelled=labelled)
+        methods = every_method(inside=model.torch is not None, labelled=labelled)
     if protocols is None:
         rationales = any(document.maps for document in documents)
-        protocols = specs.every_protocol(rationales=rationales, labelled=labelled)
-    chosen, judges = specs.methods(methods), specs.protocols(protocols)
+        protocols = every_protocol(rationales=rationales, labelled=labelled)
+    chosen, judges = parse_methods(methods), parse_protocols(protocols)
     for variant in chosen:
         _orderly(variant, call)
     if call["target"] is not None and model.labels:

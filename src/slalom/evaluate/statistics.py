@@ -1,4 +1,4 @@
-"""What can be said over documents: means, paired differences, and who is best or tied.
+"""What can be said over documents: means, paired differences, and who is best or tied. Rank correlations.
 
 Methods are compared in all pairs at once, by two tests of "the mean difference is 0"; a difference is shown
 where both show it. Both take whole documents for all methods together, studentise every difference, and look
@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
+from typing import Literal
 
 import numpy as np
 
 from slalom.errors import InputError
-from slalom.evaluate.protocol import Good
+from slalom.evaluate.protocol import Good, NotApplicable
 from slalom.tokens import FloatArray, IntArray
 
 DRAWS = 4_000
@@ -31,6 +32,8 @@ _ENUMERATED = 13
 """Documents up to which all sign flips are taken: 2¹² of them."""
 _BLOCK = 512
 """Draws that are worked on at once."""
+_LEAST = 3
+"""Tokens that can be put in order."""
 _EQUAL = 1e-9
 """Statistics that differ by this share of themselves are the same number, computed twice."""
 
@@ -258,3 +261,29 @@ def _numbers(values: Sequence[float] | FloatArray) -> FloatArray:
     if given.ndim != 1 or len(given) == 0 or not np.isfinite(given).all():
         raise InputError(f"statistics need at least one number and finite ones; got {given.tolist()[:5]}")
     return given
+
+
+def correlation(told: FloatArray, truth: FloatArray, kind: Literal["spearman", "kendall"]) -> float:
+    """The rank correlation; 0 where `told` is constant: it puts nothing in order.
+
+    Raises NotApplicable where `truth` is constant or has fewer than three numbers.
+    """
+    from scipy.stats import kendalltau, spearmanr
+
+    if len(truth) < _LEAST:
+        raise NotApplicable(f"fewer than {_LEAST} tokens to put in order")
+    if np.ptp(truth) == 0.0:
+        raise NotApplicable("what the order is compared with is the same for all tokens")
+    if np.ptp(told) == 0.0:
+        return 0.0
+    return float(np.asarray((spearmanr if kind == "spearman" else kendalltau)(told, truth)[0]))
+
+
+def likeness(one: FloatArray, other: FloatArray) -> float:
+    """Spearman's correlation of two scorings of equal standing: 1 if equal, 0 if only one is constant."""
+    if len(one) < _LEAST:
+        raise NotApplicable(f"fewer than {_LEAST} tokens to put in order")
+    if np.array_equal(one, other):
+        return 1.0
+    constant = [np.ptp(scores) == 0.0 for scores in (one, other)]
+    return float(all(constant)) if any(constant) else correlation(one, other, "spearman")

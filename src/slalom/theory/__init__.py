@@ -3,11 +3,11 @@
 Nothing is imported here, so that `import slalom.theory` loads no torch:
 
     attention_layer    the one-layer attention classifier, a Hugging Face model (trained by `slalom train`)
-    layer              the same layer in NumPy: what every closed form starts from; its attention and gradient
-    masking            its output as a function of which words are masked, and the lemmas on such sums
-    lime               what LIME converges to on it, at every bandwidth, exactly
-    attributions       Shapley values, occlusion, integrated gradients, SmoothGrad, without sampling
-    attention_bounds   what attention certifies, and how else it could be at equal output
+    layer              the same layer in NumPy: what closed forms start from; its attention and gradient,
+                       its output as a function of which words are masked
+    lime               what LIME converges to on it, at every bandwidth, exactly; the lemmas behind that
+    attributions       Shapley values, occlusion, integrated gradients, SmoothGrad, without sampling; what
+                       attention certifies, and how else it could be at equal output
     anchors            Anchors on it: the search, and the exact answer for one head
     heads              a head as a SLALOM, when the average of heads is one, how far the nearest one is
     perceptron         the layer with a skip connection and a perceptron on top

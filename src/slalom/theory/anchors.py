@@ -26,7 +26,7 @@ from scipy.special import rel_entr
 
 from slalom.checks import at_least_one
 from slalom.errors import InputError
-from slalom.theory.masking import Masked
+from slalom.theory.layer import Masked
 from slalom.tokens import FloatArray, IntArray
 
 Classify = Callable[[FloatArray], np.ndarray]

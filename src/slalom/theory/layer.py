@@ -10,6 +10,12 @@ the [CLS] read-out (ρ = 1 at [CLS]), the average over positions, and the skip c
     with ṽ_r = Σ_u α_ru v_u, averaged over heads
 
 The second line is the read-out's own term, which the published code leaves out.
+
+LIME and Anchors ask the layer with words masked. Masking turns every occurrence of a word into <UNK> and
+leaves the query of [CLS] alone, so that each head is a quotient of two sums over words:
+
+    f(z) = (1/K) Σ_heads N(z)/D(z)
+    N(z) = (gv)_0 + Σ_i z_i (gv)_i + (1 − z_i) (g_h v_h)_i,   D(z) = g_0 + Σ_i z_i g_i + (1 − z_i) g_h,i
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
@@ -24,7 +30,8 @@ import numpy as np
 from scipy.special import softmax
 
 from slalom.errors import InputError
-from slalom.tokens import FloatArray, IntArray
+from slalom.surrogate import Slalom
+from slalom.tokens import FloatArray, IntArray, frozen
 
 if TYPE_CHECKING:
     from slalom.theory.attention_layer import AttentionLayer
@@ -205,3 +212,118 @@ def readings(seen: Look) -> Readings:
     return Readings(
         g.mean(axis=1), np.abs(g).sum(axis=1), np.sqrt((g**2).sum(axis=1)), (g * seen.embeddings).sum(axis=1)
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """The sums of K heads over d words, each up to a factor of its head's own."""
+
+    kept_mass: FloatArray
+    """(K, d) Σ g over the positions of a word, g = exp(q·k/√d_att)"""
+    kept_sum: FloatArray
+    """(K, d) Σ g W_ℓ v"""
+    gone_mass: FloatArray
+    """(K, d) the same with <UNK> at these positions"""
+    gone_sum: FloatArray
+    """(K, d)"""
+    fixed_mass: FloatArray
+    """(K,) of [CLS] and the filling, which are never masked"""
+    fixed_sum: FloatArray
+    """(K,)"""
+    offset: float
+    """What the skip connection adds whatever is masked."""
+    first: IntArray
+    """(d,) the first position of each word in the sequence ([CLS] is position 0)."""
+
+    @property
+    def size(self) -> int:
+        return len(self.first)
+
+    def outputs(self, keep: FloatArray) -> FloatArray:
+        """(N,) f for N rows of `keep` (N × d): 1 where a word stands, 0 where it is masked."""
+        z = np.asarray(keep, dtype=float)
+        if z.ndim != 2 or z.shape[1] != self.size:
+            raise InputError(f"keep must be (N, {self.size}), one column for each word; got {z.shape}")
+        mass = z @ (self.kept_mass - self.gone_mass).T + self.gone_mass.sum(axis=1) + self.fixed_mass
+        total = z @ (self.kept_sum - self.gone_sum).T + self.gone_sum.sum(axis=1) + self.fixed_sum
+        return (total / mass).mean(axis=1) + self.offset
+
+    def head(self, index: int) -> Masked:
+        """One head alone."""
+        one = slice(index, index + 1)
+        sums = (self.kept_mass, self.kept_sum, self.gone_mass, self.gone_sum, self.fixed_mass, self.fixed_sum)
+        return Masked(*(part[one] for part in sums), offset=self.offset, first=self.first)
+
+
+def masked(
+    weights: LayerWeights, ids: Sequence[int] | IntArray, words: Sequence[int] | IntArray | None = None
+) -> Masked:
+    """The layer on a sequence of ids ([CLS] first) whose words can be masked.
+
+    words: which word (0 … d − 1) each position behind [CLS] belongs to; by default equal ids are one word.
+    """
+    if weights.mean_read_out:
+        raise InputError(
+            "masking has a closed form for the [CLS] read-out only: other readers ask other questions"
+        )
+    ids = np.asarray(ids, dtype=np.int64)
+    groups = _numbered(ids[1:]) if words is None else np.asarray(words, dtype=np.int64)
+    d = int(groups.max(initial=-1)) + 1
+    if groups.shape != (len(ids) - 1,) or d == 0 or set(groups.tolist()) != set(range(d)):
+        raise InputError(f"words must number the {len(ids) - 1} positions behind [CLS] from 0 without gaps")
+    seen = look(weights, ids)
+    blank = look_at(weights, weights.placed(np.r_[ids[0], np.full(len(ids) - 1, weights.unknown)]))
+    scores, empty = (weights.scale * (s.queries @ s.keys.transpose(0, 2, 1))[:, 0] for s in (seen, blank))
+    top = np.maximum(scores.max(axis=1), empty.max(axis=1))[:, None]
+    g, g_h = np.exp(scores - top), np.exp(empty - top)
+    member = np.zeros((len(groups), d))
+    member[np.arange(len(groups)), groups] = 1.0
+    inside = slice(1, len(ids))
+    fixed = np.r_[0, np.arange(len(ids), g.shape[1])]
+    return Masked(
+        kept_mass=g[:, inside] @ member,
+        kept_sum=(g * seen.values)[:, inside] @ member,
+        gone_mass=g_h[:, inside] @ member,
+        gone_sum=(g_h * blank.values)[:, inside] @ member,
+        fixed_mass=g[:, fixed].sum(axis=1),
+        fixed_sum=(g * seen.values)[:, fixed].sum(axis=1),
+        offset=float(seen.embeddings[0] @ weights.skip),
+        first=frozen(1 + np.unique(groups, return_index=True)[1], np.int64),
+    )
+
+
+def dropped(slaloms: Sequence[Slalom], units: Sequence[int] | IntArray) -> Masked:
+    """The average of SLALOMs on a text whose words are left out, not masked: what is gone weighs nothing.
+
+    units: the text as units of the SLALOMs; equal units are one word. With the heads of a layer without
+    positions (`heads.head_slaloms`) this is the layer as an explainer that drops tokens sees it.
+    """
+    units = np.asarray(units, dtype=np.int64)
+    groups = _numbered(units)
+    first = np.unique(groups, return_index=True)[1]
+    copies = np.bincount(groups)
+    own = units[first]
+    scores = np.array([np.r_[one.background_importance, one.importances[own]] for one in slaloms])
+    if not np.isfinite(scores[:, 0]).all():
+        raise InputError(
+            "with all words left out a SLALOM without background has no value; give it a background"
+        )
+    mass = np.exp(scores - scores.max(axis=1, keepdims=True)) * np.r_[1, copies]
+    values = np.array([np.r_[one.background_value[:1], one.values[own, 0]] for one in slaloms])
+    nothing = np.zeros((len(mass), len(own)))
+    return Masked(
+        kept_mass=mass[:, 1:],
+        kept_sum=(mass * values)[:, 1:],
+        gone_mass=nothing,
+        gone_sum=nothing,
+        fixed_mass=mass[:, 0],
+        fixed_sum=(mass * values)[:, 0],
+        offset=0.0,
+        first=frozen(1 + first, np.int64),
+    )
+
+
+def _numbered(ids: IntArray) -> IntArray:
+    """Ids numbered by first occurrence."""
+    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]

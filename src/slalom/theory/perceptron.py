@@ -24,8 +24,7 @@ import numpy as np
 from scipy.special import roots_legendre
 
 from slalom.errors import InputError
-from slalom.theory.layer import LayerWeights, gradient, look_at
-from slalom.theory.masking import Masked, masked
+from slalom.theory.layer import LayerWeights, Masked, gradient, look_at, masked
 from slalom.tokens import FloatArray, IntArray
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from slalom.theory.masking import Masked, masked
+from slalom.theory.layer import Masked, masked
 from slalom.tokens import FloatArray
 from slalom_lab.experiments._shared import figures
 from slalom_lab.experiments._shared.attention_models import (

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slalom.theory.layer import Masked, masked
 from slalom.theory.lime import coefficients, least_squares, mardaoui_garreau, mean_field, three_halves
-from slalom.theory.masking import Masked, masked
 from slalom.tokens import FloatArray
 from slalom_lab.experiments._shared import figures
 from slalom_lab.experiments._shared.attention_models import (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable, correlation, protocol
+from slalom.evaluate.protocol import Case, NotApplicable, protocol
+from slalom.evaluate.statistics import correlation
 from slalom.models.target import choose_target
 from slalom.perturb import from_keep
 from slalom.tokens import BoolArray, FloatArray

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable, correlation, protocol
+from slalom.evaluate.protocol import Case, NotApplicable, protocol
+from slalom.evaluate.statistics import correlation
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target

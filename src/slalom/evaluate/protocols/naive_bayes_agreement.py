@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from slalom.errors import InputError
-from slalom.evaluate.protocol import Case, Good, NotApplicable, correlation, protocol
+from slalom.evaluate.protocol import Case, Good, NotApplicable, protocol
+from slalom.evaluate.statistics import correlation
 from slalom.explanation import Explanation
 from slalom.label_counts import LabelCounts
 from slalom.tokens import FloatArray, Tokens

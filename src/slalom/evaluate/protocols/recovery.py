@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from slalom.errors import InputError
-from slalom.evaluate.protocol import Case, NotApplicable, correlation, protocol
+from slalom.evaluate.protocol import Case, NotApplicable, protocol
+from slalom.evaluate.statistics import correlation
 from slalom.explanation import Explanation
 from slalom.scores import rms
 from slalom.surrogate import Slalom

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom.errors import ModelError
-from slalom.evaluate.protocol import Case, NotApplicable, likeness, protocol
+from slalom.evaluate.protocol import Case, NotApplicable, protocol
+from slalom.evaluate.statistics import likeness
 from slalom.explanation import Explanation
 from slalom.models.protocol import Model, TorchAccess
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable, likeness, protocol
+from slalom.evaluate.protocol import Case, NotApplicable, protocol
+from slalom.evaluate.statistics import likeness
 from slalom.explanation import Explanation
 from slalom.models.protocol import Text
 from slalom.tokens import IntArray, Tokens

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from slalom.files import Record, from_json, read_text
-from slalom.theory.layer import LayerWeights
-from slalom.theory.masking import Masked
+from slalom.theory.layer import LayerWeights, Masked
 from slalom.tokens import FloatArray, IntArray
 from slalom_lab.experiments._shared.outcome import NotRun, RunSettings
 from slalom_lab.experiments._shared.real import corpus, documents
