@@ -6,6 +6,9 @@ order, so queries over it are excerpts of any document, or of several.
 How far one SLALOM describes a model over a corpus, on queries that were not fitted.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

@@ -1,5 +1,9 @@
 """One SLALOM for a model over a whole corpus: the result, its file, and how it is fitted."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import os
@@ -58,10 +62,10 @@ class GlobalSlalom:
     outputs: tuple[str, ...]
     """The label that each output speaks for."""
     labels: tuple[str, ...]
-    fidelity: Mapping[str, float] = field(default_factory=dict)
+    fidelity: Mapping[str, float] = field(default_factory=dict[str, float])
     """On queries that were not fitted."""
     cost: Cost = field(default_factory=Cost)
-    settings: Record = field(default_factory=dict)
+    settings: Record = field(default_factory=Record)
 
     def __post_init__(self) -> None:
         for name in ("importance_stderr", "value_stderr", "covariance", "share"):
@@ -248,7 +252,7 @@ def _result(
     together = aim.activation == "softmax" and len(aim.labels) > 2
     return GlobalSlalom(
         types=corpus.names(kept),
-        pieces=tuple(corpus.tokens.pieces[i] for i in kept),
+        pieces=tuple(corpus.tokens.pieces[int(i)] for i in kept),
         documents=holding,
         occurrences=np.asarray(counts.sum(axis=0))[:d],
         surrogate=surrogate,

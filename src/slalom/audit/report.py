@@ -61,7 +61,7 @@ def of_corpus(
         for at in np.flatnonzero(codes[rows.tokens] if len(rows.tokens) else np.zeros(0, bool)).tolist():
             document = int(rows.explained[rows.owner[at]])
             label, tokens = wanted.get(key_of(rows.single, document), ("", []))
-            token = rows.strings[rows.tokens[at]]
+            token = rows.strings[int(rows.tokens[at])]
             if token not in tokens:
                 continue
             place = (int(bounds[rows.owner[at]]), int(bounds[rows.owner[at] + 1]))
@@ -84,7 +84,7 @@ def _context(rows: ExplainedRows, at: int, place: tuple[int, int], document: int
     gap = " " if rows.gaps[at] and at > place[0] else ""
     more = " …" if last < place[1] else ""
     lead = "… " if first > place[0] else ""
-    word = rows.strings[rows.tokens[at]].removeprefix("…")
+    word = _word(rows, at)
     follows = " " if at + 1 < last and rows.gaps[at + 1] else ""
     return Context(
         f"{lead}{before}{gap}", word, f"{follows}{after}{more}", _id(rows, document), _row(rows, document)
@@ -97,18 +97,22 @@ def _document(rows: ExplainedRows, place: tuple[int, int], document: int, rankin
         if rows.gaps[at] and at > place[0]:
             words.append((" ", 0.0))
         words.append(
-            (rows.strings[rows.tokens[at]].removeprefix("…"), float(np.nan_to_num(rows.scores[at, ranking])))
+            (
+                _word(rows, at),
+                float(np.nan_to_num(rows.scores[at, ranking])),
+            )
         )
     if place[1] - place[0] > _LONGEST:
         words.append((" …", 0.0))
     return Document(_id(rows, document), rows.single["target"][document] or "", tuple(words))
 
 
+def _word(rows: ExplainedRows, at: int) -> str:
+    return rows.strings[int(rows.tokens[at])].removeprefix("…")
+
+
 def _written(rows: ExplainedRows, first: int, last: int) -> str:
-    parts = [
-        (" " if rows.gaps[at] and at > first else "") + rows.strings[rows.tokens[at]].removeprefix("…")
-        for at in range(first, last)
-    ]
+    parts = [(" " if rows.gaps[at] and at > first else "") + _word(rows, at) for at in range(first, last)]
     return "".join(parts)
 
 
@@ -180,7 +184,7 @@ def why_bad(single: DocumentColumns, i: int) -> str:
 
     r2, linear, held_out = number("r2"), number("linear_r2"), number("heldout_queries")
     spread, output = number("constant_rmse"), number("output")
-    reasons = []
+    reasons: list[str] = []
     if linear > r2 + 0.02:
         reasons.append(f"a linear surrogate fits better ({linear:.2f})")
     if spread < _VARYING * abs(output):
@@ -253,7 +257,7 @@ def tables(fitted: GlobalSlalom, min_count: int = 1) -> tuple[Table, ...]:
     """A table for each label that has an output; types in fewer documents are left out."""
     share, error = fitted.linear()
     shown = np.flatnonzero(fitted.documents >= min_count)
-    found = []
+    found: list[Table] = []
     for c, label in enumerate(fitted.outputs):
         chosen = shown[order(share[shown, c], error[shown, c], fitted.documents[shown])]
         other = [name for name in fitted.labels if name != label]
@@ -264,7 +268,7 @@ def tables(fitted: GlobalSlalom, min_count: int = 1) -> tuple[Table, ...]:
                 about=f"scores speak for {label!r}{turned}",
                 size=int(fitted.settings.get("texts", 0)),
                 ranking="share",
-                tokens=tuple(fitted.types[i] for i in chosen),
+                tokens=tuple(fitted.types[int(i)] for i in chosen),
                 documents=fitted.documents[chosen],
                 occurrences=fitted.occurrences[chosen],
                 scores={

@@ -70,9 +70,11 @@ class Summary:
     """The worst first."""
     failures: tuple[FailureReason, ...]
     """The most frequent first."""
-    contexts: Mapping[tuple[str, str], tuple[Context, ...]] = field(default_factory=dict)
+    contexts: Mapping[tuple[str, str], tuple[Context, ...]] = field(
+        default_factory=dict[tuple[str, str], tuple[Context, ...]]
+    )
     """Where the strongest words stand, by label and token, if that was asked for."""
-    examples: Mapping[int, Document] = field(default_factory=dict)
+    examples: Mapping[int, Document] = field(default_factory=dict[int, Document])
     """The documents of these examples, by row."""
 
 
@@ -166,13 +168,13 @@ class _Seen:
     levels: dict[str, int] = field(
         default_factory=lambda: {name: 0 for _, name in LEVELS} | {"unmeasured": 0}
     )
-    vocabulary: dict[str, int] = field(default_factory=dict)
+    vocabulary: dict[str, int] = field(default_factory=dict[str, int])
     """Numbers of the token types, in the order they were met."""
-    groups: dict[tuple[str, str], Sums] = field(default_factory=dict)
-    sizes: dict[tuple[str, str], int] = field(default_factory=dict)
+    groups: dict[tuple[str, str], Sums] = field(default_factory=dict[tuple[str, str], Sums])
+    sizes: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
     ranking: str = ""
-    _worst: list[tuple[float, int, Misfit]] = field(default_factory=list)
-    _failed: dict[str, tuple[int, str]] = field(default_factory=dict)
+    _worst: list[tuple[float, int, Misfit]] = field(default_factory=list[tuple[float, int, Misfit]])
+    _failed: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
 
     def add(self, rows: ExplainedRows) -> None:
         status = rows.single["status"]
@@ -243,7 +245,7 @@ class _Seen:
 
     def median_r2(self) -> float:
         total = np.cumsum(self.r2_counts)
-        return float(np.searchsorted(total, total[-1] / 2)) / _STEPS - 1.0 if total[-1] else math.nan
+        return float(np.searchsorted(total, float(total[-1]) / 2)) / _STEPS - 1.0 if total[-1] else math.nan
 
     def misfits(self) -> tuple[Misfit, ...]:
         return tuple(misfit for *_, misfit in sorted(self._worst, key=lambda entry: entry[:2], reverse=True))
@@ -290,7 +292,7 @@ def _table(
         about=f"scores speak for {target!r}" + (f", where {prediction!r} is predicted" if prediction else ""),
         size=size,
         ranking=ranking,
-        tokens=tuple(strings[i] for i in chosen),
+        tokens=tuple(strings[int(i)] for i in chosen),
         documents=found.documents[chosen],
         occurrences=found.occurrences[chosen],
         scores={name: found.mean[chosen, k] for k, name in enumerate(names)},

@@ -13,6 +13,9 @@ Weights 1/(σ_d² + τ²) as of DerSimonian and Laird would favour documents who
 small, and for these scores small standard errors go with small scores: that mean would be biased to zero.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -133,7 +136,7 @@ def _filled(footer: pyarrow.parquet.FileMetaData, column: str) -> bool:
 def read(source: ExplainedParts, batch: int) -> Iterator[ExplainedRows]:
     """All documents, `batch` at a time."""
     _, lib = _parquet()
-    lists = [_column(name) for name in source.names]
+    lists = [schema.SCORES.get(name, name) for name in source.names]
     wanted = [*_SINGLE, "tokens", "starts", "ends", *lists]
     wanted += [f"{name}_stderr" for name in lists if name in schema.STDERR]
     run = None
@@ -163,14 +166,14 @@ def _same_run(metadata: dict[bytes, bytes] | None, file: str, run: bytes | None)
 
 def _rows(part: pyarrow.RecordBatch, names: Sequence[str], file: str) -> ExplainedRows:
     single = cast(schema.DocumentColumns, {name: part.column(name).to_pylist() for name in _SINGLE})
-    first = part.column(_column(names[0]))
+    first = part.column(schema.SCORES.get(names[0], names[0]))
     good = np.array([status == schema.OK for status in single["status"]], bool)
     explained = np.flatnonzero(good & first.is_valid().to_numpy(zero_copy_only=False))
     chosen = part.take(schema.arrow().array(explained))
     tokens = chosen.column("tokens")
     lengths = _lengths(tokens)
-    scores = [_numbers(chosen, _column(name), lengths, file) for name in names]
-    errors = [_numbers(chosen, f"{_column(name)}_stderr", lengths, file) for name in names]
+    scores = [_numbers(chosen, schema.SCORES.get(name, name), lengths, file) for name in names]
+    errors = [_numbers(chosen, f"{schema.SCORES.get(name, name)}_stderr", lengths, file) for name in names]
     owner = np.repeat(np.arange(len(explained)), lengths)
     starts, ends = (_numbers(chosen, name, lengths, file) for name in ("starts", "ends"))
     encoded = tokens.flatten().dictionary_encode()
@@ -236,10 +239,6 @@ def _numbers(part: pyarrow.RecordBatch, column: str, lengths: IntArray, file: st
 
 def _lengths(lists: pyarrow.ListArray) -> IntArray:
     return lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def _column(score: str) -> str:
-    return schema.SCORES.get(score, score)
 
 
 def _stored(column: str, there: Sequence[str]) -> str:

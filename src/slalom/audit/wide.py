@@ -4,6 +4,9 @@ The exact solver's matrix over all types ends at a few thousand. Here importance
 damped Gauss–Newton steps, each a sparse system; then the values are solved for once more.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -9,6 +9,9 @@ so that one product with A serves all outputs k. Parameters are arrays (d + 1, 1
 background; importance (the background: its weight w0) and K values; m changes at a time.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Callable

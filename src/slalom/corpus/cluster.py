@@ -7,6 +7,9 @@ left.
 Watching the nodes of a cluster: workers of a lost node that find no room elsewhere are given up.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import logging
@@ -15,7 +18,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from types import ModuleType
@@ -42,17 +45,17 @@ class Register:
     """Where each worker runs. It lives on the driver's node, as an actor."""
 
     def __init__(self) -> None:
-        self._workers: dict[str, tuple[ActorHandle, str]] = {}
+        self._workers: dict[str, tuple[ActorHandle[object], str]] = {}
 
-    def add(self, worker: str, handle: ActorHandle, node: str) -> None:
+    def add(self, worker: str, handle: ActorHandle[object], node: str) -> None:
         self._workers[worker] = (handle, node)
 
-    def workers(self) -> dict[str, tuple[ActorHandle, str]]:
+    def workers(self) -> dict[str, tuple[ActorHandle[object], str]]:
         return self._workers
 
 
 @contextmanager
-def watched(ray: ModuleType) -> Iterator[ActorHandle]:
+def watched(ray: ModuleType) -> Generator[ActorHandle[object]]:
     """Inside, workers that register are watched; one that finds no room is ended, and so is its task."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -69,7 +72,7 @@ def watched(ray: ModuleType) -> Iterator[ActorHandle]:
         ray.kill(register)
 
 
-def _watch(ray: ModuleType, register: ActorHandle, stop: threading.Event) -> None:
+def _watch(ray: ModuleType, register: ActorHandle[object], stop: threading.Event) -> None:
     homeless: dict[str, float] = {}
     while not stop.wait(_LOOK):
         with suppress(ray.exceptions.RayError):
@@ -170,7 +173,7 @@ def _stream(
 class GroupWorker:
     """A worker as Ray Data calls it. The model is opened with the first group, so that its error is told."""
 
-    def __init__(self, job: CorpusJob, register: ActorHandle):
+    def __init__(self, job: CorpusJob, register: ActorHandle[object]):
         import ray
 
         context = ray.get_runtime_context()
@@ -213,7 +216,7 @@ def _lost(ray: ModuleType, error: BaseException) -> bool:
 
 
 @contextmanager
-def _connected(ray: ModuleType, where: Where) -> Iterator[None]:
+def _connected(ray: ModuleType, where: Where) -> Generator[None]:
     """The cluster at the address, or one on this machine that ends with the run."""
     if ray.is_initialized():  # the caller's own
         yield

@@ -4,12 +4,15 @@ A row is a mapping of the wanted columns, or a `Bad` one: a row that cannot be u
 are no UTF-8 are given on as they are.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -144,7 +147,7 @@ def _open(file: File) -> IO[bytes]:
 
 
 @contextmanager
-def _open_parquet(file: File) -> Iterator[pyarrow.parquet.ParquetFile]:
+def _open_parquet(file: File) -> Generator[pyarrow.parquet.ParquetFile]:
     pa = arrow()
     import pyarrow.parquet as pq
 

@@ -1,5 +1,8 @@
 """Explaining a corpus: groups in, parts out, each exactly once."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import hashlib
@@ -171,8 +174,16 @@ def explain_corpus(
     }
     known = model_identity(model) if endpoint is None else {"name": endpoint.model}
     manifest = _manifest(corpus.identity(), known, settings)
-    tables = {"keep_text": keep_text, "tokens": tokens_table, "threads": where.threads}
-    job = CorpusJob(store.address, manifest["fingerprint"], model_source(model), access, call, **tables)
+    job = CorpusJob(
+        store.address,
+        manifest["fingerprint"],
+        model_source(model),
+        access,
+        call,
+        keep_text=keep_text,
+        tokens=tokens_table,
+        threads=where.threads,
+    )
     cut = groups(islice(corpus.documents(), limit), group)
     if fresh:
         _clear(store)

@@ -1,5 +1,8 @@
 """Documents as they come out of a corpus, the groups they are explained in, and the columns of the result."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import hashlib

@@ -3,6 +3,10 @@
 And which model explains it: two runs with different texts or weights never mix.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnnecessaryIsInstance=false
+
 from __future__ import annotations
 
 import hashlib

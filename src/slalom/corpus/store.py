@@ -9,6 +9,9 @@
 Readers of Parquet directories skip names that start with an underscore or a dot.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import hashlib
@@ -20,7 +23,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -218,7 +221,7 @@ class Owner(TypedDict, total=False):
 
 
 @contextmanager
-def locked(store: CorpusFolder) -> Iterator[None]:
+def locked(store: CorpusFolder) -> Generator[None]:
     """Inside, no other run writes to the directory; raises an InputError where one does already.
 
     On a local file system the lock ends with its process. Elsewhere it is a file that names its owner and is
@@ -230,7 +233,7 @@ def locked(store: CorpusFolder) -> Iterator[None]:
 
 
 @contextmanager
-def _locked_here(store: CorpusFolder) -> Iterator[None]:
+def _locked_here(store: CorpusFolder) -> Generator[None]:
     from filelock import FileLock, Timeout
 
     lock = FileLock(store.path(LOCK))
@@ -249,7 +252,7 @@ def _locked_here(store: CorpusFolder) -> Iterator[None]:
 
 
 @contextmanager
-def _locked_elsewhere(store: CorpusFolder) -> Iterator[None]:
+def _locked_elsewhere(store: CorpusFolder) -> Generator[None]:
     mine = Owner(host=socket.gethostname(), pid=os.getpid(), token=secrets.token_hex(8))
     _take(store, mine)
     stop = threading.Event()

@@ -9,11 +9,14 @@ error.
 What is written about a document is its explanation or its error, as rows of the output's tables.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownParameterType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -286,7 +289,7 @@ def _text(one: CorpusDocument) -> str | InputError:
 
 
 @contextmanager
-def threads(number: int) -> Iterator[None]:
+def threads(number: int) -> Generator[None]:
     """Threads of the model and of linear algebra inside.
 
     Sums over more threads round differently, so the number is part of a run.

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
+from typing import cast
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class Document:
     label: int | None = None
     id: str = ""
     words: tuple[str, ...] | None = None
-    maps: Mapping[str, tuple[int, ...]] = field(default_factory=dict, hash=False)
+    maps: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]], hash=False)
 
     def __post_init__(self) -> None:
         if self.maps and self.words is None:
@@ -66,7 +67,7 @@ class Dataset:
     documents: Sequence[Document]
     labels: tuple[str, ...] | None = None
     split: str | None = None
-    skipped: Mapping[str, int] = field(default_factory=dict, hash=False)
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
 
     def __iter__(self) -> Iterator[Document]:
         return iter(self.documents)
@@ -103,7 +104,7 @@ def draw(
     check("seed", seed, Seed | None)
     if seed is not None:
         order = np.random.default_rng(seed).permutation(len(documents))
-        documents = [documents[place] for place in order]
+        documents = [documents[int(place)] for place in order]
     if balanced:
         documents = _in_turn(documents)
     return tuple(documents[:limit])
@@ -283,16 +284,17 @@ def _words(row: Record, columns: Columns) -> tuple[str, ...] | None:
     words = row.get(columns.words) if columns.words else None
     if not isinstance(words, list) or not words:  # a CSV cell, or a row without annotations
         return None
-    if not all(isinstance(word, str) for word in words):
+    strings = tuple(word for word in cast("list[object]", words) if isinstance(word, str))
+    if len(strings) < len(cast("list[object]", words)):
         raise InputError(f"the {columns.words} are not all strings")
-    return tuple(words)
+    return strings
 
 
 def _maps(row: Record, columns: Columns, words: tuple[str, ...] | None) -> dict[str, tuple[int, ...]]:
     if words is None or row.get("has_rationale") is False:  # marked by nobody is not marked as unimportant
         return {}
-    found = {name: row.get(name) for name in columns.maps}
-    maps = {name: tuple(marks) for name, marks in found.items() if isinstance(marks, list) and marks}
+    found = {name: row[name] for name in columns.maps if isinstance(row.get(name), list) and row[name]}
+    maps = {name: tuple(cast("list[int]", marks)) for name, marks in found.items()}
     for name, marks in maps.items():
         if not all(mark in (0, 1) for mark in marks):
             raise InputError(f"the map {name} holds something else than 0 and 1")

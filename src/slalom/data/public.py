@@ -6,16 +6,18 @@ people marked words, words and the maps.
 Published data sets through the `datasets` library: from the hub, or from a folder in the same layout.
 """
 
+# pyright: reportMissingTypeStubs=false
+
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
+from typing import Protocol, cast
 
 from slalom.data.tables import Bad, Row, Table
 from slalom.errors import InputError, MissingExtraError
@@ -81,7 +83,8 @@ def movie_rationales(row: Record) -> Row:
 def hatexplain(row: Record) -> Row:
     """HateXplain: the label most annotators gave, none where all differ, and the maps they drew."""
     annotators = row["annotators"]
-    labels = annotators["label"] if isinstance(annotators, Mapping) else [one["label"] for one in annotators]
+    by_column = isinstance(annotators, Mapping)
+    labels = cast("list[object]", annotators["label"] if by_column else [one["label"] for one in annotators])
     [(label, votes)] = Counter(labels).most_common(1)
     words = list(row["post_tokens"])
     marked = [list(map(int, marks)) for marks in row["rationales"]]
@@ -226,7 +229,7 @@ def _library() -> ModuleType:
 
 
 @contextmanager
-def _quiet(source: str, advice: str) -> Iterator[None]:
+def _quiet(source: str, advice: str) -> Generator[None]:
     """No bars of the library; what it cannot read is said in one sentence."""
     from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 

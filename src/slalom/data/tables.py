@@ -1,5 +1,8 @@
 """Rows of files as they are: CSV, TSV, JSON Lines, JSON, Parquet, Yelp-HAT's tables and folders of ERASER."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+
 from __future__ import annotations
 
 import csv

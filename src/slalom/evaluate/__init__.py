@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import slalom.evaluate.protocols  # noqa: F401 - first, so that the name is the function below from then on
+import slalom.evaluate.protocols  # noqa: F401 # pyright: ignore[reportUnusedImport] - the name is the function below from then on
 from slalom import explainers
 from slalom.errors import InputError
 from slalom.registry import Registry, function_named

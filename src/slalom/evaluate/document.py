@@ -22,7 +22,7 @@ from slalom.label_counts import LabelCounts
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Text
 from slalom.models.text import join_texts
-from slalom.tokens import Tokens
+from slalom.tokens import FloatArray, IntArray, Tokens
 
 _GRID = np.linspace(0.05, 1.0, 20)
 """Shares of kept tokens at which curves of texts of different lengths are averaged."""
@@ -160,9 +160,11 @@ def _points(name: str, variant: Variant, case: Case, step: int) -> Iterator[Curv
     """The curves behind deletion and insertion, whose questions have been asked already."""
     n = len(case.explanation)
     whole = case.explanation.probabilities[case.explanation.labels.index(case.explanation.target)]
-    kept = np.r_[np.arange(step, n, step) / n, 1.0]
+    kept: FloatArray = np.r_[np.arange(step, n, step) / n, 1.0]
     for told, keep in _CURVES.items():
-        probability = np.r_[curve(case.ask, case.explanation, keep, step=step, seed=case.seed), whole]
+        probability: FloatArray = np.r_[
+            curve(case.ask, case.explanation, keep, step=step, seed=case.seed), whole
+        ]
         for share, height in zip(_GRID, np.interp(_GRID, kept, probability), strict=True):
             yield CurvePoint(name, variant.label, told, round(float(share), 2), float(height))
 
@@ -236,13 +238,13 @@ def _share(counts: list[int], room: int) -> list[int]:
     return [rest, shorter] if counts[0] >= counts[1] else [shorter, rest]
 
 
-def _end(tokens: Tokens, places: np.ndarray, keep: int) -> int:
+def _end(tokens: Tokens, places: IntArray, keep: int) -> int:
     """The offset where the first `keep` tokens of a text end; a word is not cut unless it is the only one."""
     if keep == 0:
         return 0
     if keep < len(places):
         words = tokens.words[places]
-        whole = int(np.searchsorted(words, words[keep]))  # the first token of the word that would be cut
+        whole = int(np.searchsorted(words, int(words[keep])))  # the first token of the word that would be cut
         keep = whole or keep
     return int(tokens.spans[places[keep - 1], 1])
 

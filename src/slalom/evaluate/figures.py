@@ -1,5 +1,7 @@
 """The results as figures, PNG and SVG: bars, quality against cost, deletion and insertion curves."""
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import os
@@ -26,7 +28,7 @@ _FAR = 30
 def check_matplotlib() -> None:
     """Raise now if the figures could not be drawn later."""
     try:
-        import matplotlib.figure  # noqa: F401
+        import matplotlib.figure  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
         raise MissingExtraError("matplotlib", "plot", "drawing the figures") from error
 

@@ -173,7 +173,7 @@ def _opening(results: Results) -> str:
 
 def _summary(table: Table) -> str:
     heads = ["method", *(table.head(number) for number in table.main), "queries", "tokens read", "backward"]
-    rows = []
+    rows: list[list[str]] = []
     for method in table.results.methods:
         cost = table.costs.get(method)
         asked = [f"{cost[name].mean:,.0f}" if cost else "–" for name in ASKED]
@@ -259,7 +259,7 @@ def _html_body(table: Table, figures: Sequence[Path]) -> str:
 def _html_grid(table: Table, numbers: Sequence[Number], *, cost: bool) -> str:
     heads = [table.head(number, short=not cost).replace("_", " ") for number in numbers]
     heads += ["queries", "tokens read", "backward passes"] if cost else []
-    rows = []
+    rows: list[str] = []
     for method in table.results.methods:
         cells = [
             f'<td class="best">{escape(plain_cell(table, number, method))}</td>'

@@ -1,5 +1,8 @@
 """What an evaluation measured, as tidy rows."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import os
@@ -147,7 +150,7 @@ class Results:
 def check_pyarrow() -> None:
     """Raise now if the tables could not be written later."""
     try:
-        import pyarrow.parquet  # noqa: F401
+        import pyarrow.parquet  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError as error:
         raise MissingExtraError("pyarrow", "data", "writing the results of an evaluation") from error
 

@@ -12,6 +12,9 @@ to lead (Westfall and Young's step-down max-T).
   eight equal methods different in 11 to 22 % (docs/results/statistics.md).
 """
 
+# pyright: reportMissingTypeStubs=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -195,7 +198,7 @@ def best_or_tied(
     """
     if not scores:
         raise InputError("there are no methods to compare")
-    shared = sorted(set.intersection(*(set(found) for found in scores.values())))
+    shared = sorted(set[str].intersection(*(set(found) for found in scores.values())))
     if not shared:
         raise InputError(
             "the methods have no document in common; compare those that ran on the same documents"
@@ -222,7 +225,7 @@ def _all_pairs(
     scores: Mapping[str, Mapping[str, float]], leader: str
 ) -> tuple[list[tuple[str, str]], FloatArray]:
     """Every pair of methods, the leader first in its own, and (documents, pairs) their differences."""
-    documents = sorted(set().union(*scores.values()))
+    documents = sorted(set[str]().union(*scores.values()))
     table = {name: np.array([own.get(d, np.nan) for d in documents]) for name, own in scores.items()}
     pairs = list(combinations([leader, *(name for name in scores if name != leader)], 2))
     pairs = [(a, b) for a, b in pairs if not np.isnan(table[a] - table[b]).all()]

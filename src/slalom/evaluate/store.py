@@ -209,7 +209,7 @@ def _facts(model: Model) -> Record:
 def names(documents: Sequence[Document]) -> list[str]:
     """A name for each document that no other one has: its id, or its place."""
     seen: dict[str, int] = {}
-    found = []
+    found: list[str] = []
     for place, document in enumerate(documents):
         name = document.id or str(place)
         seen[name] = seen.get(name, 0) + 1

@@ -35,16 +35,16 @@ class Table:
     @cached_property
     def standings(self) -> dict[Number, Standing]:
         """Who is best or tied, where two methods or more share a document."""
-        found = {}
+        found: dict[Number, Standing] = {}
         for number, values in self._values.items():
-            if len(values) > 1 and set.intersection(*map(set, values.values())):
+            if len(values) > 1 and set[str].intersection(*(set(by) for by in values.values())):
                 way = "high" if self.results.numbers[number] == "high" else "low"
                 found[number] = best_or_tied(values, way)
         return found
 
     @cached_property
     def _values(self) -> dict[Number, dict[str, dict[str, float]]]:
-        found = {}
+        found: dict[Number, dict[str, dict[str, float]]] = {}
         for number in self.results.numbers:
             values = {method: by for method, by in self.results.values(*number).items() if by}
             if values:

@@ -42,7 +42,7 @@ class CopiesFidelity:
     def bands(self) -> dict[str, float]:
         """By size, where enough copies of it differ."""
         place = np.log(self.sizes) / np.log(self.tokens) * len(_BANDS)
-        found = {}
+        found: dict[str, float] = {}
         for number, name in enumerate(_BANDS):
             inside = np.minimum(place.astype(int), len(_BANDS) - 1) == number
             if inside.sum() >= _FEW and np.ptp(self.truth[inside]) > 0:
@@ -78,7 +78,7 @@ def fidelity(
     truth = target.score(ask(drawn))
     if np.ptp(truth) <= _ROUNDING * (1.0 + np.abs(truth).max()):
         raise NotApplicable("the model says the same of all copies of the text")
-    keep = drawn.counts().toarray() > 0
+    keep = np.asarray(drawn.counts().toarray(), dtype=float) > 0  # type: ignore[reportUnknownMemberType]
     return CopiesFidelity(truth, predicted(explanation, keep, truth, score), drawn.lengths.astype(float), n)
 
 

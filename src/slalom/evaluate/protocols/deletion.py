@@ -165,7 +165,7 @@ def masks(ask: Ask) -> WrittenOver:
 def random_words(ask: Ask, draws: int, seed: int) -> WrittenOver:
     """Every token as random ones of the vocabulary, several times."""
     tokenizer = _tokenizer(ask)
-    special = set(getattr(tokenizer, "all_special_ids", ()))
+    special: set[int] = set(getattr(tokenizer, "all_special_ids", ()))
     known = np.array([i for i in range(len(tokenizer)) if i not in special])
     rng = np.random.default_rng([seed, 0x3E7])
 

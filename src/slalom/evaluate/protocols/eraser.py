@@ -1,5 +1,7 @@
 """Comprehensiveness and sufficiency: what the top tokens take away, and what they hold alone."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -33,7 +33,8 @@ def align(tokens: Tokens, words: Sequence[str]) -> Alignment:
     """
     spans = _find(tokens.text, words)
     starts, ends = spans[:, 0], spans[:, 1]
-    positions, owners = [], []
+    positions: list[int] = []
+    owners: list[int] = []
     for position, (low, high) in enumerate(tokens.spans.tolist()):
         if not _says(tokens.text[low:high]):
             continue
@@ -166,7 +167,7 @@ def _readings(explanation: Explanation) -> dict[str, FloatArray]:
 
 def _metrics() -> ModuleType:
     try:
-        from sklearn import metrics
+        from sklearn import metrics  # pyright: ignore[reportMissingTypeStubs]
     except ImportError as error:
         raise MissingExtraError("scikit-learn", "methods", "the protocol 'human_attention'") from error
     return metrics

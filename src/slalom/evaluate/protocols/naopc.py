@@ -71,11 +71,11 @@ def bounds(ask: Ask, target: Target, *, beam: int = 3, exact: int = EXACT) -> tu
 
 def _enumerated(ask: Ask, target: Target, n: int) -> tuple[float, float]:
     """Over all chains of subsets, by dynamic programming from the whole text down to single tokens."""
-    masks = np.arange(1, 2**n)
-    keep = (masks[:, None] >> np.arange(n)) & 1 == 1
+    masks: IntArray = np.arange(1, 1 << n)
+    keep: BoolArray = (masks[:, None] >> np.arange(n)) & 1 == 1
     worth = np.zeros(2**n)
     worth[1:] = _lost(ask, target, keep)
-    found = []
+    found: list[float] = []
     for pick, start in ((np.maximum, -np.inf), (np.minimum, np.inf)):
         best = np.full(2**n, start)
         best[-1] = 0.0

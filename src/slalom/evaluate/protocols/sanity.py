@@ -1,5 +1,7 @@
 """Explanations of a model whose weights are drawn anew, layer by layer."""
 
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import copy
@@ -50,7 +52,8 @@ def sanity(
     """By layer, from the head down: correlation with the explanation once it and all above are randomised."""
     groups = layers(model)
     judged = _spread(len(groups), levels)
-    before, result = np.abs(explanation.score(score)), {}
+    before = np.abs(explanation.score(score))
+    result: dict[str, float] = {}
     for number, (name, twin) in enumerate(_cascade(_access(model), groups, seed)):
         if number in judged:
             after = explain(model=twin, target=explanation.target).score(score)
@@ -66,8 +69,8 @@ def layers(model: Model) -> dict[str, list[str]]:
     module = _access(model).module
     from torch import nn
 
-    lists = {name: part for name, part in module.named_modules() if isinstance(part, nn.ModuleList)}
-    stack = max(lists, key=lambda name: len(lists[name]), default=None)
+    sizes = {str(name): len(part) for name, part in module.named_modules() if isinstance(part, nn.ModuleList)}
+    stack = max(sizes, key=lambda name: sizes[name], default=None)
     groups: dict[str, list[str]] = {}
     for name, weight in module.named_parameters():
         if weight.is_floating_point():

@@ -74,7 +74,7 @@ def without_words(text: Text, rng: np.random.Generator, share: float) -> tuple[T
         raise NotApplicable(f"the text has fewer than {_LEAST_WORDS} words")
     kept = [np.ones(len(part), dtype=bool) for part in parts]
     chosen = rng.choice(len(words), size=max(1, round(share * len(words))), replace=False)
-    for side, low, high in (words[i] for i in chosen):
+    for side, low, high in (words[int(i)] for i in chosen):
         kept[side][low:high] = False
     shorter = [
         "".join(c for c, stays in zip(part, mask, strict=True) if stays)
