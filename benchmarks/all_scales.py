@@ -44,6 +44,8 @@ LENGTHS = ((30, 120), (150, 256))
 METHODS: dict[str, dict[str, Any]] = {
     "slalom": {},
     "slalom fast": {"effort": "fast"},
+    "slalom faithful": {"effort": "faithful"},
+    "slalom 1000": {"budget": 1000},
     "slalom, outputs only": {"gradients": False},
     "lime 1000": {"method": "lime", "budget": 1000},
     "lime 5000": {"method": "lime", "budget": 5000},

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import slalom
 from handmade import heads_explanation, slalom_explanation
 from slalom.errors import InputError
 from slalom.interactions import (
@@ -18,17 +21,18 @@ from slalom.interactions import (
 )
 from slalom.shapley import shapley_values
 from slalom.surrogate import Additive, Heads, Slalom
+from slalom.view.html import render
 
 EXAMPLES = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 
 
-def worth(slalom: Slalom):
+def worth(game: Slalom):
     """The game of a SLALOM; nothing at all is worth 0, as for its Shapley values."""
 
     def values(masks: np.ndarray) -> np.ndarray:
         found = np.zeros(len(masks))
-        some = masks.any(axis=1) | (slalom.background_importance > -np.inf)
-        found[some] = slalom.predict(masks[some].astype(float))[:, 0]
+        some = masks.any(axis=1) | (game.background_importance > -np.inf)
+        found[some] = game.predict(masks[some].astype(float))[:, 0]
         return found
 
     return values
@@ -90,6 +94,46 @@ def test_pairs_in_the_text_are_differences_of_four_predictions():
             )
             assert found[i, j] == pytest.approx(expected, abs=1e-12)
         assert not np.diag(found).any()
+
+
+def test_pairs_among_some_positions_are_those_of_all():
+    surrogate = heads_explanation().surrogate
+    assert surrogate is not None
+    among = np.array([1, 4, 6])
+    whole = pairs_in_text(surrogate, surrogate.size[0])
+    np.testing.assert_allclose(
+        pairs_in_text(surrogate, surrogate.size[0], among), whole[np.ix_(among, among)]
+    )
+
+
+def test_an_explanation_names_the_words_that_work_together():
+    explanation = slalom_explanation()
+    assert explanation.surrogate is not None
+    matrix, strings = pairs_in_text(explanation.surrogate, len(explanation)), explanation.tokens.strings
+    found = explanation.interactions(3)
+    assert found == [(strings[i], strings[j], effect) for i, j, effect in strongest_pairs(matrix, 3)]
+    (i, j, effect), *_ = strongest_pairs(matrix, 1)
+    removal = explanation.removal
+    without = explanation.predict(np.delete(np.arange(len(explanation)), [i, j]))
+    both = explanation.predict(np.arange(len(explanation))) - without
+    assert removal[i] + removal[j] - effect == pytest.approx(both, abs=1e-9)
+    with pytest.raises(InputError, match="fits no surrogate"):
+        replace(explanation, surrogate=None).interactions()
+
+
+def test_two_words_are_no_pair_that_could_be_left_out():
+    assert slalom.explain("awful film").interactions() == []
+
+
+def test_the_report_shows_pairs_where_the_surrogate_can_be_relied_on():
+    explanation = replace(heads_explanation(), fidelity={"r2": 0.99, "r2_low": 0.98, "r2_high": 0.995})
+    first, second, effect = explanation.interactions(1)[0]
+    page = render(explanation)
+    section = page[page.index('class="card pairs"') :].split("</section>")[0]
+    assert f"<bdi>{first}</bdi> · <bdi>{second}</bdi>" in section
+    assert f"{abs(effect):.2f}</td></tr>" in section
+    assert 'class="card pairs"' not in render(replace(explanation, fidelity={"r2": 0.1}))
+    assert 'class="card pairs"' not in render(replace(explanation, surrogate=None))
 
 
 def test_heads_add_up_and_nothing_works_together_in_an_additive_model():

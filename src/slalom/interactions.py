@@ -93,14 +93,18 @@ def _integrate(
     return found
 
 
-def pairs_in_text(surrogate: Surrogate, n: int) -> FloatArray:
-    """(n, n) F(t) − F(t without i) − F(t without j) + F(t without both), as the surrogate predicts them."""
+def pairs_in_text(surrogate: Surrogate, n: int, among: IntArray | None = None) -> FloatArray:
+    """(m, m) F(t) − F(t without i) − F(t without j) + F(t without both), as the surrogate predicts them.
+
+    i and j are the m positions in `among`, by default all of the n.
+    """
+    places = np.arange(n) if among is None else np.asarray(among)
     whole = surrogate.predict(np.ones((1, n)))[0, 0]
-    single = _predicted(surrogate, n, np.arange(n)[:, None])
-    rows, columns = np.triu_indices(n, 1)
-    result = np.zeros((n, n))
+    single = _predicted(surrogate, n, places[:, None])
+    rows, columns = np.triu_indices(len(places), 1)
+    result = np.zeros((len(places),) * 2)
     if len(rows):
-        both = _predicted(surrogate, n, np.column_stack([rows, columns]))
+        both = _predicted(surrogate, n, np.column_stack([places[rows], places[columns]]))
         result[rows, columns] = whole - single[rows] - single[columns] + both
     return result + result.T
 

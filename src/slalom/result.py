@@ -9,7 +9,12 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, Unpack, cast
 
+import numpy as np
+
+from slalom.checks import Count, check
+from slalom.errors import InputError
 from slalom.files import Record
+from slalom.interactions import pairs_in_text, strongest_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -139,6 +144,30 @@ class Result:
         """One of the package ferret, without its special tokens; as `slalom.foreign.from_ferret`."""
         return _foreign().from_ferret(found, **options)
 
+    def interactions(self, k: int = 5) -> list[tuple[str, str, float]]:
+        """The words that work together most: what two do beyond what each does alone, in units of `output`.
+
+        For two words it is F(text) − F(without one) − F(without the other) + F(without both), by the
+        surrogate; of a long text the 100 words whose removal changes most are looked at.
+
+        Args:
+            k: how many pairs.
+
+        Returns:
+            Both words and their interaction, the strongest first.
+
+        Raises:
+            InputError: where the method fits no surrogate.
+
+        Example:
+            >>> import slalom
+            >>> found = slalom.explain("This movie was not good, I would not recommend it to anyone.")
+            >>> ("not", "good") in [(first, second) for first, second, effect in found.interactions()]
+            True
+        """
+        shown = _this(self).shown
+        return [(shown.tokens.strings[i], shown.tokens.strings[j], x) for i, j, x in paired(shown, k)]
+
     def __repr__(self) -> str:
         return _shown().line(_this(self))
 
@@ -180,6 +209,24 @@ class Result:
             The axes.
         """
         return _shown().picture(_this(self), kind, options)
+
+
+_MOST_PAIRED = 100
+"""Words of a long text among which pairs are looked for."""
+
+
+def paired(explanation: Explanation, k: int) -> list[tuple[int, int, float]]:
+    """The `k` strongest pairs by their positions, with what they do together."""
+    if explanation.surrogate is None:
+        raise InputError(f"{explanation.method!r} fits no surrogate, so it knows of no pairs; use 'slalom'")
+    if len(explanation) < 3:  # without both nothing is left
+        return []
+    effect = np.abs(explanation.scores.get("removal", explanation.score()))
+    among = np.sort(np.argsort(-effect, kind="stable")[:_MOST_PAIRED])
+    found = strongest_pairs(
+        pairs_in_text(explanation.surrogate, len(explanation), among), check("k", k, Count)
+    )
+    return [(int(among[i]), int(among[j]), effect) for i, j, effect in found]
 
 
 def _this(result: Result) -> Explanation:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import pytest
 import torch
@@ -100,3 +102,15 @@ def test_settings_that_cannot_be_run(epochs: int, batch_size: int, learning_rate
 def test_divergence_is_an_error():
     with pytest.raises(FitError, match="smaller"):
         sgd.fit(np.eye(2), np.ones(2), learning_rate=1e300)
+
+
+def test_the_work_can_be_ended():
+    calls = count(1)
+
+    def check() -> None:
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sgd.fit(np.eye(4), np.arange(4.0), epochs=100, check=check)
+    assert next(calls) == 4

@@ -14,6 +14,8 @@ import numpy as np
 
 from slalom.explanation import Explanation
 from slalom.files import plain
+from slalom.result import paired
+from slalom.surrogate import Heads, Slalom
 from slalom.units import is_punctuation
 from slalom.view import sentences
 from slalom.view.answer import pieces
@@ -30,6 +32,11 @@ _LEAST = 20
 """Tokens that can be touched even where the text alone is longer than the limit."""
 _STRONGEST = 5
 """Tokens named for each of the other classes, until the script takes over."""
+
+_PAIRS = 3
+"""Pairs of words that are shown at most."""
+_TOGETHER = 0.1
+"""Log-odds below which a pair is not worth showing."""
 
 
 def render(explanation: Explanation) -> str:
@@ -83,7 +90,7 @@ def _inside(explanation: Explanation, pieces: Sequence[Run], chosen: Sequence[Ru
         '<div class="side"><section class="card plane" hidden></section></div>'
         '<section class="card whatif" hidden></section></div>'
         f'<section class="card tokens"><h3>{_caption(explanation)}</h3>{_table(explanation)}</section>'
-        f"{_levels(explanation)}{_others(explanation)}{_footer(explanation)}"
+        f"{_pairs(explanation)}{_levels(explanation)}{_others(explanation)}{_footer(explanation)}"
         f'<script type="application/json">{document(explanation, chosen)}</script>'
     )
 
@@ -218,6 +225,38 @@ def _bar(share: float, kind: str) -> str:
         f'<rect class="{kind}" x="{left}" y="1" width="{width}" height="8"/>'
         '<rect class="middle" x="49.8" y="0" width="0.4" height="10"/></svg>'
     )
+
+
+def _pairs(explanation: Explanation) -> str:
+    """The words that work together, where the surrogate can be relied on."""
+    if not (isinstance(explanation.surrogate, Heads | Slalom) and sentences.verdict(explanation).reliable):
+        return ""
+    found = [pair for pair in paired(explanation, _PAIRS) if abs(pair[2]) >= _TOGETHER]
+    if not found:
+        return ""
+    rows = "".join(_pair(explanation, i, j, effect) for i, j, effect in found)
+    head = "".join(
+        f'<th class="number" scope="col">{name}</th>'
+        for name in ("without the first", "without the second", "without both", "together")
+    )
+    return (
+        '<section class="card pairs"><h3>Words that work together</h3><p class="muted">By how much the score '
+        "falls without one, the other and both; together is the sum of the two less that of both.</p>"
+        f'<div class="wide"><table><thead><tr><th scope="col">pair</th>{head}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div></section>"
+    )
+
+
+def _pair(explanation: Explanation, i: int, j: int, effect: float) -> str:
+    places = np.arange(len(explanation))
+    whole = explanation.predict(places)
+    one, other = (whole - explanation.predict(places[places != k]) for k in (i, j))
+    words = " · ".join(f"<bdi>{escape(label(explanation.tokens.strings[k]))}</bdi>" for k in (i, j))
+    cells = "".join(
+        f'<td class="number">{sentences.signed(x, 2).strip()}</td>'
+        for x in (one, other, one + other - effect, effect)
+    )
+    return f"<tr><td>{words}</td>{cells}</tr>"
 
 
 def _levels(explanation: Explanation) -> str:

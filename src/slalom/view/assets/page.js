@@ -107,6 +107,8 @@ function show(state) {
   badge.replaceChildren(el("b", {}, one.badge.words), " ", el("span", {}, one.badge.sentence));
   parts.meaning.textContent = state.data.meanings[score] ? `${score}: ${state.data.meanings[score]}` : "";
   legend(parts.root.querySelector(".legend"), one, score);
+  const pairs = parts.root.querySelector(".pairs");
+  if (pairs) pairs.hidden = one !== state.data.classes[0];  // they are of the label that was asked for
   parts.rows = table(parts.root.querySelector(".tokens"), state, parts.on);
   strongest(state);
   draw(state);
