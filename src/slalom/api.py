@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import accumulate
-from typing import Any, TypeVar, Unpack, cast, overload
+from typing import TypeVar, Unpack, cast, overload
 
 from slalom.checks import declared, shown
 from slalom.errors import InputError
@@ -214,17 +214,17 @@ def _bundled() -> Explainer:
     return Explainer()
 
 
-def several(given: object) -> list[Any] | None:
+def several(given: object) -> list[object] | None:
     """The entries of a list, a Series, an array or a column; None for a single text, and for a pair."""
     if isinstance(given, (str, bytes, tuple, Mapping)):
         return None
     if isinstance(given, list):
-        return cast("list[Any]", given)
+        return cast("list[object]", given)
     for name in ("to_list", "tolist"):
         if callable(getattr(given, name, None)):
             entries = getattr(given, name)()
-            return cast("list[Any]", entries) if isinstance(entries, list) else None
-    return list(cast("Iterable[Any]", given)) if isinstance(given, Iterable) else None
+            return cast("list[object]", entries) if isinstance(entries, list) else None
+    return list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else None
 
 
 def _joined(given: object, units: object) -> tuple[list[tuple[str, list[Span]]], bool]:
@@ -238,9 +238,10 @@ def _joined(given: object, units: object) -> tuple[list[tuple[str, list[Span]]],
     return [_one_text(several(entry) or []) for entry in entries], False
 
 
-def _one_text(words: list[Any]) -> tuple[str, list[Span]]:
-    wrong = next((word for word in words if not isinstance(word, str) or not word.strip()), None)
-    if wrong is not None or not words:
+def _one_text(given: list[object]) -> tuple[str, list[Span]]:
+    words = [word for word in given if isinstance(word, str) and word.strip()]
+    if len(words) < len(given) or not words:
+        wrong = next((word for word in given if not isinstance(word, str) or not word.strip()), None)
         raise InputError(f"words of a pretokenized text must be texts that are not blank; got {shown(wrong)}")
     ends = list(accumulate(len(word) + 1 for word in words))
     spans = [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
@@ -248,14 +249,15 @@ def _one_text(words: list[Any]) -> tuple[str, list[Span]]:
 
 
 def _requests(
-    request: Request, targets: list[Label] | None, units: list[list[Span]] | None, count: int
+    request: Request, targets: list[object] | None, units: list[list[Span]] | None, count: int
 ) -> list[Request]:
     """The same for every text, but for its target, and for its words where they were given."""
     if targets is not None and len(targets) != count:
         raise InputError(
             f"there are {count} texts, but {len(targets)} targets; give one for each, or one for all"
         )
-    requests = [replace(request, target=label) for label in targets] if targets else [request] * count
+    each = [replace(request, target=cast(Label, target)) for target in targets or ()]
+    requests = each or [request] * count
     if units is None:
         return requests
     return [replace(one, units=own) for one, own in zip(requests, units, strict=True)]
@@ -289,11 +291,11 @@ def _predict(model: Model, text: Text) -> dict[str, float]:
     return dict(zip(model.labels, rows[0].tolist(), strict=True))
 
 
-def _each(texts: list[Text], side: Side = "both") -> list[Text]:
+def _each(texts: list[object], side: Side = "both") -> list[Text]:
     """The texts of a list, all checked before the first of them is explained."""
     for place, text in enumerate(texts):
         try:
-            check_text(text, side)
+            check_text(cast(Text, text), side)
         except InputError as error:
             raise InputError(f"text {place} of the list: {error}") from error
-    return texts
+    return cast("list[Text]", texts)

@@ -70,7 +70,7 @@ def near_text(n: int, count: int, most: int, rng: Rng) -> Perturbations:
     removed = np.minimum((most + 1) ** rng.random(count), most).astype(np.int64)
     keep = np.ones((count, n), dtype=bool)
     for row, (start, size) in enumerate(zip(first, removed, strict=True)):
-        later = rng.permutation(np.arange(start + 1, n))
+        later = rng.permutation(np.arange(int(start) + 1, n))
         keep[row, np.r_[start, later][:size]] = False
     return from_keep(keep)
 

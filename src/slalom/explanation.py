@@ -1,17 +1,19 @@
 """The one result: what every method returns and everything else takes."""
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from slalom.checks import Count, check
 from slalom.errors import InputError, MissingExtraError
+from slalom.files import Record
 from slalom.perturb import kept_counts
 from slalom.result import Result
 from slalom.scores import (
@@ -75,21 +77,21 @@ class Explanation(Result):
     """The target's score (log-odds) for the text as it is."""
     scores: Mapping[str, FloatArray]
     ranking: str
-    stderr: Mapping[str, FloatArray] = field(default_factory=dict)
+    stderr: Mapping[str, FloatArray] = field(default_factory=dict[str, FloatArray])
     surrogate: Heads | Slalom | Additive | Windows | None = None
     """A model over the positions of this text, for the target: what `predict` evaluates."""
-    fidelity: Mapping[str, float] = field(default_factory=dict)
+    fidelity: Mapping[str, float] = field(default_factory=dict[str, float])
     """How well left-out answers of the model are predicted; NaN for what was not measured."""
     cost: Cost = field(default_factory=Cost)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What was asked for and how it went: seed, budget, effort, granularity, why it stopped."""
     notes: tuple[str, ...] = ()
     """What a reader should know, in sentences."""
     unsigned: tuple[str, ...] = ()
     """The scores that say how much a token matters, and neither for nor against what."""
-    classes: Mapping[str, Explanation] = field(default_factory=dict)
+    classes: Mapping[str, Explanation] = field(default_factory=dict[str, "Explanation"])
     """The explanations of the other labels, where they were asked for."""
-    levels: Mapping[str, Level] = field(default_factory=dict)
+    levels: Mapping[str, Level] = field(default_factory=dict[str, Level])
     """Scores of larger units from the same answers, by the units' name; `at` makes explanations of them."""
 
     def __post_init__(self) -> None:
@@ -323,5 +325,5 @@ class Explanation(Result):
 
     def __reduce__(self) -> tuple[partial[Explanation], tuple[()]]:
         given = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        given = {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in given.items()}
-        return partial(Explanation, **given), ()
+        proxies = {k: cast(Record, v) for k, v in given.items() if isinstance(v, MappingProxyType)}
+        return partial(Explanation, **given | {k: dict(v) for k, v in proxies.items()}), ()

@@ -1,5 +1,7 @@
 """Several explanations: a list that shows itself, and those of windows or of coarse and fine units as one."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 import os
@@ -9,7 +11,7 @@ from math import ceil
 from typing import TYPE_CHECKING, SupportsIndex, overload
 
 import numpy as np
-from scipy.special import expit, logit, logsumexp, softmax
+from scipy.special import expit, logit, softmax
 
 from slalom.errors import InputError
 from slalom.explanation import Cost, Explanation
@@ -167,7 +169,10 @@ def _scores(
         factors = np.ones(len(parts)) if name in _AS_IT_IS else weights
         each = [factor * own[name] for (own, _), factor in zip(parts, factors, strict=True)]
         if name == "importance":
-            each = [own - logsumexp(own) + np.log(weight) for own, weight in zip(each, weights, strict=True)]
+            totals = [float(np.logaddexp.reduce(own)) for own in each]
+            each = [
+                own - total + np.log(share) for own, total, share in zip(each, totals, weights, strict=True)
+            ]
         scores[name] = np.concatenate(each)
         if name == "importance":
             scores[name] -= scores[name].mean()

@@ -3,6 +3,7 @@
 Files at any address that fsspec knows; a file is written as a whole or not at all.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 from __future__ import annotations
 
 import json
@@ -12,7 +13,7 @@ import secrets
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -49,7 +50,7 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 @contextmanager
-def new_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def new_folder(path: str | os.PathLike[str]) -> Generator[Path]:
     """A folder to be filled, which takes its name when the block is done: as a whole or not at all.
 
     Where a folder of that name holds something already, at the end, the result is an InputError.
@@ -145,7 +146,7 @@ def from_json(text: str, source: str) -> Record:
         raise InputError(f"{source} is not JSON: {error}") from error
     if not isinstance(document, dict):
         raise InputError(f"{source} holds a JSON {type(document).__name__}, not an object")
-    return document
+    return cast(Record, document)
 
 
 @overload
@@ -204,12 +205,12 @@ def check_same(there: Mapping[str, object], here: Mapping[str, object], told: st
 
 def _differences(there: object, here: object, name: str = "") -> list[str]:
     if isinstance(there, Mapping) and isinstance(here, Mapping):
-        there, here = cast("Mapping[str, object]", there), cast("Mapping[str, object]", here)
-        keys = [*there, *(key for key in here if key not in there)]
-        inside = (_differences(there.get(k), here.get(k), f"{name}.{k}" if name else k) for k in keys)
-        order = [f"{name}: in another order"] if list(there) != list(here) else []
+        old, new = cast(Record, there), cast(Record, here)
+        keys = [*old, *(key for key in new if key not in old)]
+        inside = (_differences(old.get(k), new.get(k), f"{name}.{k}" if name else k) for k in keys)
+        order = [f"{name}: in another order"] if list(old) != list(new) else []
         return [difference for found in inside for difference in found] or (order if name else [])
-    return [] if there == here else [f"{name} was {_short(there)}, now {_short(here)}"]
+    return [] if there == here else [f"{name} was {_short(cast(object, there))}, now {_short(here)}"]
 
 
 def _short(value: object) -> str:

@@ -184,9 +184,9 @@ def from_lime(
     place = known[0] if target is None else _place(target, names, known[0], 1 + max(known))
     if place not in result.local_exp:
         raise InputError(f"lime explained the labels {known}, not {place}")
-    text, at = indexed.raw_string(), {}
+    at: dict[int, tuple[str, float]] = {}
     for word, weight in result.local_exp[place]:
-        for start in np.ravel(indexed.string_position(word)):
+        for start in np.asarray(indexed.string_position(word)).ravel():
             at[int(start)] = (indexed.word(word), float(weight))
     strings, scores = zip(*(at[start] for start in sorted(at)), strict=True)
     chances = getattr(found, "predict_proba", None)
@@ -194,7 +194,7 @@ def from_lime(
         "lime",
         strings,
         scores,
-        text=text,
+        text=indexed.raw_string(),
         target=place if names is None or explainer is not None else names[place],
         labels=names,
         probabilities=chances,

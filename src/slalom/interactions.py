@@ -137,7 +137,7 @@ def by_enumeration(worth: Callable[[FloatArray], FloatArray], n: int) -> FloatAr
 
 def _predicted(surrogate: Surrogate, n: int, gone: IntArray) -> FloatArray:
     """(N,) the surrogate's answers without the positions in each row of `gone`."""
-    found = []
+    found: list[FloatArray] = []
     for start in range(0, len(gone), _ROWS):
         part = gone[start : start + _ROWS]
         counts = np.ones((len(part), n))

@@ -54,7 +54,7 @@ class LabelCounts:
             )
         counts = self.words if _are_words(tokens) else self.tokens
         every = _keys(tokens, self.by_id)
-        keys = [every[i] for i in tokens.first]
+        keys = [every[int(i)] for i in tokens.first]
         own = np.array([counts[label][key] for key in keys], dtype=float)
         total = np.array([sum(count[key] for count in counts) for key in keys], dtype=float)
         return np.log((own + smoothing) / ((total - own) * texts / others + smoothing))
@@ -139,10 +139,12 @@ def counted(model: Model, data: Iterable[object] | str | Path) -> LabelCounts:
 
 
 def _pair(pair: object, place: int) -> tuple[Text, object]:
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise InputError(f"entry {place} of the data must be a pair (text, label); got {shown(pair)}")
-    text, label = cast("tuple[Text, object]", pair)
-    return text, label
+    parts = list(cast("Sequence[object]", pair)) if isinstance(pair, tuple | list) else []
+    if len(parts) != 2:
+        raise InputError(
+            f"entry {place} of the data must be a pair (text, label); got {shown(cast(object, pair))}"
+        )
+    return cast(Text, parts[0]), parts[1]
 
 
 def _document(model: Model, text: Text, label: object, place: int) -> Document:

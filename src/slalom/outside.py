@@ -8,6 +8,7 @@ lines) has columns `text`, `scores` and `tokens`: strings in the order of the te
 each token or word).
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 from __future__ import annotations
 
 import inspect

@@ -1,5 +1,7 @@
 """What to ask the model: perturbed copies of a text, made of its own tokens."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -11,6 +13,9 @@ from scipy import sparse
 from slalom.checks import check
 from slalom.errors import InputError
 from slalom.tokens import FloatArray, IntArray, frozen
+
+Counts = FloatArray | sparse.csr_array
+"""(N, units) how often each unit stands in each of N queries."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +62,11 @@ class Perturbations:
         result = sparse.csr_array((data, (self.rows, columns)), shape=(len(self), width))
         result.sum_duplicates()
         return result
+
+
+def dense(counts: Counts) -> FloatArray:
+    """Counts as an array."""
+    return counts.toarray() if isinstance(counts, sparse.csr_array) else np.asarray(counts)
 
 
 def from_rows(rows: Iterable[Sequence[int] | IntArray], size: int) -> Perturbations:

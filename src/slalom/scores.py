@@ -1,5 +1,6 @@
 """What an explanation holds: scores by name, over tokens and larger units, how far they hold, their cost."""
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 import math
@@ -10,11 +11,11 @@ from types import MappingProxyType
 from typing import TypeVar, overload
 
 import numpy as np
-from scipy import sparse
 from scipy.special import ndtr
 
 from slalom.errors import FitError, InputError, SlalomWarning
-from slalom.surrogate import Additive, Counts, Heads, Slalom
+from slalom.perturb import Counts, dense
+from slalom.surrogate import Additive, Heads, Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens, frozen
 
 T = TypeVar("T")
@@ -242,12 +243,12 @@ class Windows:
 
     def predict(self, counts: Counts) -> FloatArray:
         """(N, 1) outputs for N bags of tokens."""
-        dense = counts.toarray() if isinstance(counts, sparse.csr_array) else np.asarray(counts)
-        total, mass = np.zeros(len(dense)), np.zeros(len(dense))
+        every = dense(counts)
+        total, mass = np.zeros(len(every)), np.zeros(len(every))
         for part, weight, low, high in zip(
             self.parts, self.weights, self.edges[:-1], self.edges[1:], strict=True
         ):
-            own = dense[:, low:high]
+            own = every[:, low:high]
             there = np.flatnonzero(own.any(axis=1))
             if len(there):
                 total[there] += weight * part.predict(own[there])[:, 0]
@@ -276,7 +277,8 @@ class Windows:
 
 def output_slopes(surrogate: Heads, counts: FloatArray) -> FloatArray:
     """(N, P) of the outputs for bags of tokens (N × n)."""
-    by_s, by_v = [], []
+    by_s: list[FloatArray] = []
+    by_v: list[FloatArray] = []
     level = np.zeros(len(counts))
     for part in surrogate.parts:
         s, v = _with_background(part)
@@ -310,7 +312,9 @@ def importance_slopes(surrogate: Heads, centre: FloatArray) -> FloatArray:
 def share_slopes(surrogate: Heads) -> FloatArray:
     """(n, P) of the shares: ∂(α_i v_i)/∂s_j = α_i v_i (δ_ij − α_j) and ∂(α_i v_i)/∂v_j = α_i δ_ij."""
     n = len(surrogate)
-    unit, by_s, by_v = np.eye(n, n + 1), [], []
+    unit = np.eye(n, n + 1)
+    by_s: list[FloatArray] = []
+    by_v: list[FloatArray] = []
     for part in surrogate.parts:
         shares, rest = part.shares(np.arange(n))
         by_s.append((shares * part.values[:, 0])[:, None] * (unit - np.append(shares, rest)))

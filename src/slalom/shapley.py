@@ -1,5 +1,6 @@
 """Exact Shapley values of a SLALOM in polynomial time (maths 2)."""
 
+# pyright: reportMissingTypeStubs=false
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from slalom.tokens import FloatArray, Tokens
 from slalom.units import Span, Units, boundaries, check_units
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from slalom.models.prompted import AnswerModel
 
 PROMPT = "{text}\n\nQuestion: {question}\nAnswer:"
@@ -226,7 +228,7 @@ class Remembered:
         """(N, 2): 0, and the log-odds of the answer or of its part."""
         rows = [perturbations.positions[low:high] for low, high in pairwise(perturbations.offsets)]
         names = tuple(piece for piece in tokens.pieces)
-        keys = [repr([names[i] for i in row]).encode() for row in rows]
+        keys = [repr([names[int(i)] for i in row]).encode() for row in rows]
         new = {key: row for key, row in zip(keys, rows, strict=True) if key not in self._known}
         if new:
             queries = from_rows(list(new.values()), perturbations.size)
@@ -247,8 +249,9 @@ def _context(sources: Sequence[str] | str, units: Units) -> tuple[str, list[Span
         starts = boundaries(sources, units)
         starts[0] = 0
         return sources, _spans(starts, len(sources))
-    given = list(sources)
-    if not given or not all(isinstance(source, str) and source.strip() for source in given):
+    every: list[object] = list(sources)
+    given = [source for source in every if isinstance(source, str) and source.strip()]
+    if not given or len(given) < len(every):
         raise InputError(f"sources must be texts that are not blank, at least one; got {shown(sources)}")
     text = GAP.join(given)
     starts = np.cumsum([0, *(len(source) + len(GAP) for source in given[:-1])]).tolist()
@@ -259,7 +262,7 @@ def _spans(starts: list[int], end: int) -> list[Span]:
     return list(pairwise([*starts, end]))
 
 
-def _prompt(prompt: str, question: str) -> str:
+def _prompt(prompt: object, question: object) -> str:
     if not isinstance(question, str) or not question.strip():
         raise InputError(f"question must be a text that is not blank; got {shown(question)}")
     if not isinstance(prompt, str) or "{question}" not in prompt or "{text}" not in prompt:
@@ -267,14 +270,14 @@ def _prompt(prompt: str, question: str) -> str:
     return prompt.replace("{question}", question)
 
 
-def _opened(model: object, tokenizer: object, device: str | None) -> tuple[Any, Any]:
+def _opened(model: object, tokenizer: object, device: str | None) -> tuple[nn.Module, Tokenizer]:
     if isinstance(model, str | os.PathLike):
         from slalom.models.torch.load import load
 
         return load(os.fspath(model), cast("Tokenizer | None", tokenizer), device, causal=True)
     if tokenizer is None:
         raise InputError("give the model's tokenizer, too: explain_answer(model, …, tokenizer=tokenizer)")
-    return model, tokenizer
+    return cast("nn.Module", model), cast("Tokenizer", tokenizer)
 
 
 def _stretches(answer: str, units: Units, model: AnswerModel) -> list[tuple[Span, Span]]:

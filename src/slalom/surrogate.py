@@ -1,5 +1,6 @@
 """The surrogates: SLALOM (maths 1, 2) and, to compare with, an additive model."""
 
+# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -7,14 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
-from scipy import sparse
 
 from slalom.errors import InputError
-from slalom.perturb import places_moved
+from slalom.perturb import Counts, dense, places_moved
 from slalom.shapley import EXACT, FITTED, shapley_values
 from slalom.tokens import FloatArray, IntArray, frozen
-
-Counts = FloatArray | sparse.csr_array
 
 _NO_VALUE = "an empty sequence has no value under a SLALOM without background"
 _FAINT = 1e-280
@@ -107,16 +105,15 @@ class Slalom:
         faint = mass < _FAINT
         result = total / np.where(faint, 1.0, mass)[:, None]
         if faint.any():
-            result[faint] = self._predict_faint(counts[np.flatnonzero(faint)])
+            result[faint] = self._predict_faint(dense(counts[np.flatnonzero(faint)]))
         return result
 
-    def _predict_faint(self, counts: Counts) -> FloatArray:
-        dense = counts.toarray() if isinstance(counts, sparse.csr_array) else counts
-        present = np.where(dense > 0, self.importances, -np.inf)
+    def _predict_faint(self, counts: FloatArray) -> FloatArray:
+        present = np.where(counts > 0, self.importances, -np.inf)
         top = np.maximum(present.max(axis=1, initial=-np.inf), self.background_importance)
         if np.any(top == -np.inf):
             raise InputError(_NO_VALUE)
-        w, w0 = dense * np.exp(present - top[:, None]), np.exp(self.background_importance - top)
+        w, w0 = counts * np.exp(present - top[:, None]), np.exp(self.background_importance - top)
         total = w @ self.values + w0[:, None] * self.background_value
         return total / (w.sum(axis=1) + w0)[:, None]
 
@@ -278,8 +275,7 @@ class Heads:
         """(N, K) outputs for N bags of tokens."""
         result = self.link(sum((part.predict(counts) for part in self.parts), start=np.zeros(1)))
         if self.near is not None:
-            dense = counts.toarray() if isinstance(counts, sparse.csr_array) else counts
-            result = result + self.near.correction(dense, result[:, 0])[:, None]
+            result = result + self.near.correction(dense(counts), result[:, 0])[:, None]
         return result
 
     def alone(self) -> FloatArray:

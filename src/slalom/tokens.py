@@ -93,7 +93,7 @@ class Tokens:
     @property
     def types(self) -> tuple[str, ...]:
         """The distinct tokens as strings, in order of first occurrence."""
-        return tuple(self.strings[i] for i in self.first)
+        return tuple(self.strings[int(i)] for i in self.first)
 
     def joined(self) -> Tokens:
         """The same text with the sub-tokens of each word joined into one token."""

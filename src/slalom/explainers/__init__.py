@@ -112,7 +112,7 @@ def option_ranges(method: MethodLike) -> dict[str, Allowed]:
     `str(allowed)` says it in words, `allowed.check(option, value)` checks a value. Where less is allowed
     (by a server, say), narrow it: `dataclasses.replace(allowed, whole=Range(1, 100))`.
     """
-    known = declared(load(method)) if isinstance(method, str) else {}
+    known: Mapping[str, Allowed] = declared(load(method)) if isinstance(method, str) else {}
     return {option: known.get(option, Allowed(kinds=(object,))) for option in options(method)}
 
 

@@ -1,13 +1,14 @@
 """What methods share: the result, the value of every subset of the tokens, budgets, optional packages."""
 
+# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
 import importlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import FunctionType, MethodType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from types import FunctionType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -18,9 +19,9 @@ from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target, probabilities
 from slalom.perturb import Perturbations, from_keep, from_rows
-from slalom.scores import r_squared, rms, slalom_readings
-from slalom.surrogate import Counts, Slalom, Surrogate
-from slalom.tokens import FloatArray, IntArray
+from slalom.scores import Level, r_squared, rms, slalom_readings
+from slalom.surrogate import Additive, Counts, Heads, Slalom, Surrogate
+from slalom.tokens import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +44,18 @@ AUTO = 1000
 NO_EMPTY = "The model has no answer to the empty text; its score there is taken as 0, even odds."
 
 
+class Reported(TypedDict, total=False):
+    """What a method may say beside its scores; `Explanation` has it under the same names."""
+
+    stderr: Mapping[str, FloatArray]
+    levels: Mapping[str, Level]
+    surrogate: Heads | Slalom | Additive
+    fidelity: Mapping[str, float]
+    settings: Mapping[str, object]
+    notes: tuple[str, ...]
+    unsigned: tuple[str, ...]
+
+
 def finish(
     ask: Ask,
     target: Target,
@@ -50,7 +63,7 @@ def finish(
     scores: Mapping[str, FloatArray],
     *,
     ranking: str = "attribution",
-    **more: Any,
+    **more: Unpack[Reported],
 ) -> Explanation:
     """The explanation, with everything that all methods report alike."""
     logits = ask.whole()[None]
@@ -77,7 +90,7 @@ def queries(method: str, budget: Budget, auto: int = AUTO, least: int = 1) -> in
     return budget
 
 
-def units(ask: Ask, granularity: Granularity) -> np.ndarray:
+def units(ask: Ask, granularity: Granularity) -> IntArray:
     """(n,) the unit of every position: itself, or its type."""
     return ask.tokens.inverse if granularity == "types" else np.arange(len(ask.tokens))
 
@@ -88,12 +101,12 @@ class Subsets:
     Not every model can read the empty text; where it cannot, the text that says nothing scores 0 (maths 2).
     """
 
-    def __init__(self, ask: Ask, target: Target, unit: np.ndarray | None = None):
+    def __init__(self, ask: Ask, target: Target, unit: IntArray | None = None):
         self._ask, self._target = ask, target
         self._unit = np.arange(len(ask.tokens)) if unit is None else unit
         self.notes: tuple[str, ...] = ()
 
-    def __call__(self, kept: np.ndarray) -> FloatArray:
+    def __call__(self, kept: BoolArray) -> FloatArray:
         """(N,) scores for (N, units) booleans: which units are kept."""
         keep = np.asarray(kept, dtype=bool)[:, self._unit]
         every, none = keep.all(axis=1), ~keep.any(axis=1)
@@ -115,7 +128,7 @@ class Subsets:
             return 0.0
 
 
-def extra(module: str, method: str) -> Any:
+def extra(module: str, method: str) -> ModuleType:
     """A module of an optional package; its own warnings at import are not the user's."""
     try:
         with warnings.catch_warnings():
@@ -132,11 +145,11 @@ class SeededNumpy:
     def __init__(self, seed: int):
         self.random = np.random.RandomState(seed % 2**32)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         return getattr(np, name)
 
 
-def rebound(instance: Any, method: str, **names: Any) -> None:
+def rebound(instance: object, method: str, **names: object) -> None:
     """Gives an object its own copy of a method that sees other things under global names of its module."""
     usual = getattr(type(instance), method)
     names = {**usual.__globals__, **names}
@@ -145,7 +158,7 @@ def rebound(instance: Any, method: str, **names: Any) -> None:
     setattr(instance, method, MethodType(own, instance))
 
 
-def held_out(surrogate: Surrogate, counts: Any, truth: FloatArray, mean: float) -> dict[str, float]:
+def held_out(surrogate: Surrogate, counts: Counts, truth: FloatArray, mean: float) -> dict[str, float]:
     """R² and error of a one-output surrogate on queries it has not seen, beside the best constant."""
     if len(truth) == 0:
         return {}
@@ -201,7 +214,7 @@ def finish_types(
     fitted: Slalom,
     sample: Sample,
     counts: Counts,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
 ) -> Explanation:
     """The explanation by a SLALOM over types that was fitted to a sample; the held-out part judges it."""
     tokens, truth = ask.tokens, target.read(sample.outputs)

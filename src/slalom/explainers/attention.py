@@ -7,6 +7,8 @@ same graph (Abnar and Zuidema). `reading` chooses the one to rank by. Weights ar
 not say for or against.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -22,7 +24,7 @@ from slalom.explainers._common import Budget, finish, queries
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
-from slalom.tokens import FloatArray
+from slalom.tokens import FloatArray, IntArray
 
 NEEDS = "attentions"
 
@@ -66,8 +68,16 @@ def explain(
         notes = (f"No attention flow: the input has {len(owner)} places, more than {_FLOW_PLACES}.",)
     scores = {name: per_token(numbers, owner, len(ask.tokens)) for name, numbers in places.items()}
     settings = {"layer": layer % len(weights), "read_out": "last" if read_out else "first"}
-    more = {"settings": settings, "notes": notes, "unsigned": tuple(scores)}
-    return finish(ask, target, "attention", scores, ranking=reading, **more)
+    return finish(
+        ask,
+        target,
+        "attention",
+        scores,
+        ranking=reading,
+        settings=settings,
+        notes=notes,
+        unsigned=tuple(scores),
+    )
 
 
 def _is_causal(weights: FloatArray) -> bool:
@@ -81,7 +91,7 @@ def _mixed(weights: FloatArray) -> list[FloatArray]:
     return list(mixed / mixed.sum(axis=-1, keepdims=True))
 
 
-def _flow(mixed: list[FloatArray], read_out: int, owner: np.ndarray, check: Callable[[], None]) -> FloatArray:
+def _flow(mixed: list[FloatArray], read_out: int, owner: IntArray, check: Callable[[], None]) -> FloatArray:
     """The largest flow from the read-out above the last layer to each token's place below the first."""
     count, depth = len(owner), len(mixed)
     rows, columns, sizes = [], [], []

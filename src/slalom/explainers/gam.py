@@ -6,6 +6,7 @@ at its own place. The second additive model that the paper argues against. `desi
 tokens left out) or "subsets" (any number).
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 import warnings
@@ -21,6 +22,7 @@ from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.surrogate import Additive
+from slalom.tokens import FloatArray, IntArray
 
 NEEDS = "logits"
 TOGETHER = True
@@ -58,7 +60,7 @@ def explain(
     )
 
 
-def _indicators(sample: Sample, inverse: np.ndarray, types: int) -> sparse.csr_array:
+def _indicators(sample: Sample, inverse: IntArray, types: int) -> sparse.csr_array:
     """(N, d · n) which token stands at which place of each query."""
     queries = sample.queries
     place = np.arange(len(queries.positions)) - np.repeat(queries.offsets[:-1], queries.lengths)
@@ -68,7 +70,7 @@ def _indicators(sample: Sample, inverse: np.ndarray, types: int) -> sparse.csr_a
 
 
 def _lasso(
-    rows: sparse.csr_array, truth: np.ndarray, width: int, alpha: float, check: Callable[[], None]
+    rows: sparse.csr_array, truth: FloatArray, width: int, alpha: float, check: Callable[[], None]
 ) -> tuple[Additive, bool]:
     """The surrogate, and whether it has settled."""
     late = extra("sklearn.exceptions", "gam").ConvergenceWarning

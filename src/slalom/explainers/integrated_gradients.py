@@ -9,7 +9,7 @@ the embedding layer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from slalom.models.target import Target
 from slalom.tokens import FloatArray
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from slalom.models.torch.whitebox import Inside
 
 NEEDS = "gradients"
@@ -33,6 +35,14 @@ _GAP = 0.01
 """The largest relative completeness gap that is accepted without more steps."""
 _AROUND = 5
 """Queries besides the steps: the text, finding the embedding layer, both ends of the way, one spare."""
+
+
+class _Captum(Protocol):
+    """Its IntegratedGradients."""
+
+    def attribute(
+        self, inputs: Tensor, *, baselines: Tensor, n_steps: int, internal_batch_size: int
+    ) -> Tensor: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +89,7 @@ def explain(
     )
 
 
-def _integrate(captum: Any, opened: Inside, start: Any, difference: float, steps: int) -> _Way:
+def _integrate(captum: _Captum, opened: Inside, start: Tensor, difference: float, steps: int) -> _Way:
     found = captum.attribute(
         opened.embeddings.clone().requires_grad_(),
         baselines=start,
@@ -91,14 +101,14 @@ def _integrate(captum: Any, opened: Inside, start: Any, difference: float, steps
     return _Way(places, steps, missing / max(abs(difference), 1e-6))
 
 
-def _difference(opened: Inside, start: Any) -> float:
+def _difference(opened: Inside, start: Tensor) -> float:
     import torch
 
     with torch.no_grad():
         return float(opened.score(opened.embeddings)[0].double() - opened.score(start)[0].double())
 
 
-def _zero(opened: Inside) -> Any:
+def _zero(opened: Inside) -> Tensor:
     """Embeddings of zero for the tokens; special tokens stay."""
     start = opened.embeddings.clone()
     start[0, np.flatnonzero(opened.owner >= 0)] = 0.0

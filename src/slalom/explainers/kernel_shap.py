@@ -6,7 +6,7 @@ of the empty text. No token is selected away (l1_reg off, where the package keep
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def explain(
     rebound(explainer, "explain", np=SeededNumpy(seed))
     rebound(explainer, "solve", warnings=_Silent)  # too few queries are told in a note
     try:
-        found: Any = explainer.shap_values(np.ones(count), nsamples=asked - 2, l1_reg=l1_reg, silent=True)
+        found = explainer.shap_values(np.ones(count), nsamples=asked - 2, l1_reg=l1_reg, silent=True)
     except ValueError as error:  # "aic" and "bic" need more queries than tokens
         raise FitError(f"the shap package refuses {asked} queries with l1_reg={l1_reg!r}: {error}") from error
     values, base = np.asarray(found, dtype=float), float(explainer.expected_value)
@@ -71,7 +71,7 @@ def explain(
 
 class _Silent:
     @staticmethod
-    def warn(*_: Any, **__: Any) -> None: ...
+    def warn(*_: object, **__: object) -> None: ...
 
 
 def _few(asked: int, count: int) -> tuple[str, ...]:

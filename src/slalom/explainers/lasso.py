@@ -9,7 +9,7 @@ the m tokens of the answer and takes 0.01, which is alpha = 0.01·m here.
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def fit(kept: BoolArray, scores: FloatArray, alpha: float | Literal["auto"]) -> 
     spread = np.where(spread > 0, spread, 1.0)
     own = {"random_state": 0}  # else it draws from the generator of the whole process
     folds = min(_FOLDS, len(kept))
-    solver: Any = linear.LassoCV(cv=folds, **own) if alpha == "auto" else linear.Lasso(alpha=alpha, **own)
+    solver = linear.LassoCV(cv=folds, **own) if alpha == "auto" else linear.Lasso(alpha=alpha, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a path that has not settled at the smallest of its penalties
         solver.fit((x - x.mean(axis=0)) / spread, scores)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, cast
 
 import numpy as np
 
@@ -74,9 +74,9 @@ class _Generator(np.random.RandomState):
         super().__init__(seed)
         self._check = check
 
-    def choice(self, *given: Any, **more: Any) -> Any:
+    def choice(self, *given: object, **more: object) -> object:  # pyright: ignore[reportIncompatibleMethodOverride]
         self._check()
-        return super().choice(*given, **more)
+        return cast("Callable[..., object]", super().choice)(*given, **more)
 
 
 def _answers(value: Subsets, count: int, texts: list[str]) -> FloatArray:

@@ -6,6 +6,7 @@ chooses the queries: "short" sequences of at most three types, "deletions" (the 
 or "subsets" (the text without any number of them).
 """
 
+# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
 from typing import Literal

@@ -6,8 +6,6 @@ then sentences). A token that is absent is dropped; the base value is the model'
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from slalom.explainers._common import Budget, SeededNumpy, Subsets, extra, finish, queries, rebound
@@ -15,7 +13,7 @@ from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.surrogate import Additive
-from slalom.tokens import FloatArray, Tokens
+from slalom.tokens import BoolArray, FloatArray, Tokens
 
 NEEDS = "logits"
 
@@ -60,10 +58,10 @@ class _Masker:
     def __init__(self, links: FloatArray):
         self.links = links
 
-    def clustering(self, *_: Any) -> FloatArray:
+    def clustering(self, *_: object) -> FloatArray:
         return self.links
 
-    def __call__(self, mask: np.ndarray, *_: Any) -> tuple[np.ndarray]:
+    def __call__(self, mask: BoolArray, *_: object) -> tuple[BoolArray]:
         return (np.asarray(mask, dtype=bool)[None],)
 
 
@@ -76,7 +74,7 @@ class _Game:
     def __len__(self) -> int:
         return self._n
 
-    def __call__(self, masks: np.ndarray) -> FloatArray:
+    def __call__(self, masks: BoolArray) -> FloatArray:
         return self._value(masks)
 
 
@@ -94,7 +92,7 @@ def _owen(value: Subsets, base: float, whole: float, links: FloatArray, most: in
     return _handed_down(np.array(explainer.dvalues), links)
 
 
-def _members(links: FloatArray) -> np.ndarray:
+def _members(links: FloatArray) -> BoolArray:
     """(2 n − 1, n) which tokens every node of the tree holds."""
     n = len(links) + 1
     members = np.zeros((2 * n - 1, n), dtype=bool)

@@ -14,7 +14,7 @@ from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.surrogate import Additive
-from slalom.tokens import FloatArray
+from slalom.tokens import FloatArray, IntArray
 
 NEEDS = "logits"
 TOGETHER = True
@@ -47,9 +47,9 @@ def explain(ask: Ask, target: Target, *, budget: Budget = "auto", seed: int = 0)
     )
 
 
-def _gains(orders: np.ndarray, value: Subsets, base: float, whole: float) -> FloatArray:
+def _gains(orders: IntArray, value: Subsets, base: float, whole: float) -> FloatArray:
     """(P, n) what every token adds in every order; all prefixes are asked at once."""
-    count, n = orders.shape
+    count, n = len(orders), int(orders.shape[1])
     place = np.argsort(orders, axis=1)
     sizes = np.arange(1, n)
     prefixes = place[:, None, :] < sizes[None, :, None]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from slalom.explainers._slalom import PACES, Effort, Portion, portions
 from slalom.explainers._slalom.study import Answers, Study, study
 from slalom.explainers._slalom.trust import fidelity, level
 from slalom.explanation import Explanation
+from slalom.files import Record
 from slalom.fit import one_thread
 from slalom.models.ask import Ask
 from slalom.models.target import Target
@@ -108,7 +109,7 @@ class Outcome:
     answers: Answers
     found: Study
     trust: Mapping[str, float]
-    by_size: list[dict[str, Any]]
+    by_size: list[Record]
     shares: FloatArray
     """(n, n) the covariance of the tokens' shares …"""
     certainty: float

@@ -4,6 +4,7 @@ One value and importance for every token type, by the exact solver, from queries
 (`most`). It describes the neighbourhood of the whole text, and says little about tokens on their own.
 """
 
+# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
 from typing import Annotated, Literal

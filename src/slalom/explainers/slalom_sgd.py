@@ -6,6 +6,7 @@ squared error does the rest, with the paper's settings. Kept as a reference: `sl
 surrogate exactly.
 """
 
+# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
 from typing import Annotated, Literal

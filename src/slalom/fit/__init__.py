@@ -1,5 +1,6 @@
 """What a solver is given, checked once, and what every solver returns."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 from __future__ import annotations
 
 from contextlib import AbstractContextManager

@@ -4,6 +4,7 @@ The solver does not query. An explainer asks the `single_queries`, lets `pair_qu
 what the model answered, asks those, and hands both answers to `solve`.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -5,6 +5,8 @@ prior variances of importances and values are estimated from the same factorisat
 turn.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 from collections.abc import Callable

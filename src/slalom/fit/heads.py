@@ -8,6 +8,8 @@ values move together by L-BFGS with a Gaussian prior: copies of a token deviate 
 tokens that the model embeds alike are expected to be alike (maths 3h).
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 from collections.abc import Callable

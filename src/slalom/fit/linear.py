@@ -1,5 +1,7 @@
 """The additive surrogate that SLALOM is compared with: ridge regression on token counts."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 from typing import Literal
@@ -28,7 +30,7 @@ def fit(
     The weights π are scaled to mean one. "auto" takes the ridge of least generalised cross-validation error,
     one for all outputs, from the same eigendecomposition. There is no covariance.
     """
-    if ridge != "auto" and not (isinstance(ridge, int | float) and 0 <= ridge < np.inf):
+    if ridge != "auto" and not (isinstance(ridge, int | float) and 0 <= ridge < np.inf):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise InputError(f"ridge must be 'auto' or a finite number of at least 0, not {ridge!r}")
     rows, y, pi = problem(counts, outputs, weights)
     mean_x, mean_y = rows.T @ pi / len(y), pi @ y / len(y)

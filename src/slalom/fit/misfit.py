@@ -11,6 +11,8 @@ the queries, which are fewer than the parameters. The outputs of the queries cou
 them is left out, so that the spread is rather too wide.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -7,6 +7,8 @@ go. b_i is what the loss of token i does beyond that. Gain and variances are tho
 likelihood.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 from dataclasses import dataclass

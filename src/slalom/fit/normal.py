@@ -4,6 +4,8 @@ There is one number for every *entry*, a unit that stands in a query; the last e
 background. Short queries over many units are multiplied as sparse matrices, others as dense ones.
 """
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """SLALOM-SGD (maths 3b, Algorithm 1): Adam on minibatches of the squared error, as the paper does it."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

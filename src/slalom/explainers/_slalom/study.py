@@ -1,5 +1,6 @@
 """Asking, fitting and choosing the smallest SLALOM that left-out errors do not reject."""
 
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 from __future__ import annotations
 
 from collections import Counter

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from slalom.explainers._slalom.study import Answers, Study
+from slalom.files import Record
 from slalom.fit import linear
 from slalom.models.target import Target
 from slalom.scores import Level, centre, importance_slopes, output_slopes, readings, root
@@ -60,7 +59,7 @@ _DRAWS = 200
 
 def fidelity(
     answers: Answers, found: Study, target: Target, seed: int
-) -> tuple[dict[str, float], list[dict[str, Any]]]:
+) -> tuple[dict[str, float], list[Record]]:
     """R² over copies of all sizes, each size (on a log scale) counting alike; and the same by size.
 
     Beside it the R² of an additive surrogate of the same queries and weights, and a 95 % interval
@@ -101,7 +100,7 @@ def fidelity(
 
 def _one_class(
     truth: FloatArray, error: FloatArray, additive: FloatArray, sizes: IntArray, own: np.ndarray
-) -> dict[str, Any]:
+) -> Record:
     flat = np.ones(int(own.sum()))
     return {
         "tokens": [int(sizes[own].min()), int(sizes[own].max())],
@@ -130,8 +129,8 @@ def _r2(truth: FloatArray, error: FloatArray, weights: FloatArray) -> FloatArray
     """Over the last axis; 1 where a constant truth is met, else 0."""
     total = weights.sum(axis=-1, keepdims=True)
     mean = (weights * truth).sum(axis=-1, keepdims=True) / total
-    spread = (weights * (truth - mean) ** 2).sum(axis=-1)
-    misfit = (weights * error**2).sum(axis=-1)
+    spread: FloatArray = (weights * (truth - mean) ** 2).sum(axis=-1)
+    misfit: FloatArray = (weights * error**2).sum(axis=-1)
     return np.where(spread > 0, 1.0 - misfit / np.where(spread > 0, spread, 1.0), misfit == 0.0)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, cast
 
 import torch
 from torch import nn
@@ -119,8 +119,14 @@ def resolve(source: str | Path) -> str:
     return source
 
 
-_WithInfo = tuple[nn.Module, dict[str, list[Any]]]
-"""A module, and which of its weights are missing or of another size."""
+class _Info(TypedDict):
+    """Which of a module's weights are missing, or stored in another size than the config's."""
+
+    missing_keys: list[str]
+    mismatched_keys: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
+
+
+_WithInfo = tuple[nn.Module, _Info]
 
 
 class _Loads(Protocol[T_co]):

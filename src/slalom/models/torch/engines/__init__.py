@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any, cast
+from typing import cast
 
 from slalom.checks import shown
 from slalom.errors import InputError
+from slalom.files import Record
 from slalom.registry import Registry
 from slalom.tokens import FloatArray, IntArray
 
@@ -27,7 +28,7 @@ EAGER = "eager"
 """The module itself."""
 REGISTRY = Registry("engine", __name__, "ENGINES", "slalom.engines")
 
-Report = dict[str, Any]
+Report = Record
 """The name of what answered, its deviation, the spread and the tolerance; what the engine says of itself."""
 Batch = tuple[IntArray, IntArray]
 """(B, L) ids and token types."""
