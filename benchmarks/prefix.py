@@ -15,7 +15,7 @@ import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification
 
 from slalom.models.text.template import Sequences
-from slalom.models.torch.batches import Pace, answer
+from slalom.models.torch import Pace, answer
 from slalom.models.torch.decoders import SharedPrefix
 from slalom.models.torch.forward import Forward, evaluating
 

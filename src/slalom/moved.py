@@ -39,6 +39,7 @@ MODELS = {
     "target": "two_labels",
     "text": "text.texts text.token_strings text.words",
     "text.template": "text.encode",
+    "torch": "torch.batches",
     "torch.decoders": "answers torch.prefix",
     "torch.softmaxes": "torch.engines.weighted_attention",
 }

@@ -19,7 +19,7 @@ from torch import nn
 from slalom import Explainer
 from slalom.errors import InputError, MissingExtraError, ModelError
 from slalom.models import open_model
-from slalom.models.torch.engines import engine_names, export, recipe, runtimes
+from slalom.models.torch.engines import engine_names, export, recipe
 from slalom.models.torch.engines.export import amx_is_broken, int8_saturates
 from slalom.perturb import Perturbations, from_rows
 from zoo import TEXT, tiny, tokenizer
@@ -295,7 +295,7 @@ def test_kernels_of_a_limited_processor_are_kept_apart(
     """torch keeps them by their source alone: a process with another limit would die of them."""
     monkeypatch.setenv("ATEN_CPU_CAPABILITY", limit)
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)
-    runtimes._keep_kernels_apart()
+    export.keep_kernels_apart()
     assert os.environ.get("TORCHINDUCTOR_CACHE_DIR", "").endswith(folder)
     assert ("TORCHINDUCTOR_CACHE_DIR" in os.environ) == bool(limit)
     monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR", raising=False)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slalom.errors import InputError, ModelError
 from slalom.models.text.template import Frame, assemble
-from slalom.models.torch.batches import OutOfMemory, Pace, answer, groups
+from slalom.models.torch import OutOfMemory, Pace, answer, groups
 from slalom.perturb import Perturbations, from_rows
 from slalom.tokens import Tokens
 

@@ -23,7 +23,7 @@ from slalom.errors import InputError
 from slalom.files import Record, plain
 from slalom.models.endpoint import Endpoint
 from slalom.models.prompt import Prompt
-from slalom.models.torch.batches import BATCH_TOKENS
+from slalom.models.torch import BATCH_TOKENS
 from slalom.models.torch.engines import EngineName
 from slalom.units import Units
 

@@ -29,7 +29,7 @@ from slalom.errors import InputError, ModelError, SlalomError, StoppedError
 from slalom.explanation import Explanation
 from slalom.files import Record, decode, put, to_json
 from slalom.models.text import check_text
-from slalom.models.torch.batches import give_back
+from slalom.models.torch import give_back
 
 if TYPE_CHECKING:
     import pyarrow

@@ -36,7 +36,7 @@ from slalom.evaluate.store import EvaluationFolder
 from slalom.files import Record
 from slalom.label_counts import label_counts
 from slalom.models.target import choose_target, two_labels
-from slalom.models.torch.batches import give_back
+from slalom.models.torch import give_back
 from slalom.request import Request
 from slalom.units import Units
 

@@ -17,7 +17,7 @@ from slalom.models.protocol import Activation, Explain, Text, Tokenizer
 from slalom.models.proxy import BlackBox
 from slalom.models.text import words, write
 from slalom.models.text.template import assemble, encode, tokenizer_limit
-from slalom.models.torch.batches import BATCH_TOKENS, Pace, answer
+from slalom.models.torch import BATCH_TOKENS, Pace, answer
 from slalom.perturb import Perturbations, from_rows
 from slalom.tokens import FloatArray, IntArray, Tokens
 

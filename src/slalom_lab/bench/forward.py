@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from slalom.models.text.template import Sequences
-from slalom.models.torch.batches import groups
+from slalom.models.torch import groups
 from slalom.models.torch.forward import Forward
 from slalom.tokens import IntArray
 

@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from slalom.errors import ModelError
-from slalom.models.torch.batches import Call
+from slalom.models.torch import Call
 from slalom.models.torch.engines import Report
 from slalom.models.torch.forward import Forward, is_out_of_memory, is_pretrained, logits_of, text_config
 from slalom.tokens import FloatArray, IntArray

@@ -18,7 +18,7 @@ from torch import nn
 
 from slalom.errors import ModelError
 from slalom.models.function import CLIP, Reading
-from slalom.models.torch.batches import OutOfMemory
+from slalom.models.torch import OutOfMemory
 from slalom.tokens import FloatArray, IntArray
 
 _TABLES = ("position_embeddings", "position_embedding", "embed_positions", "wpe")

@@ -17,7 +17,7 @@ from slalom.models.protocol import Activation, Explain, Facts, Question, Text, T
 from slalom.models.proxy import BlackBox
 from slalom.models.text.template import Sequences, assemble, encode, joined, per_entry, tokenizer_limit
 from slalom.models.text.tokenizer_file import FileTokenizer
-from slalom.models.torch.batches import MOST_TOKENS, Pace, answer
+from slalom.models.torch import MOST_TOKENS, Pace, answer
 from slalom.models.torch.decoders import SharedPrefix
 from slalom.models.torch.encoder_files import FileEncoder, FromFiles
 from slalom.models.torch.engines.engine import Default, Engine

@@ -21,7 +21,7 @@ from slalom.errors import ModelError
 from slalom.models.function import Reading
 from slalom.models.protocol import Tokenizer
 from slalom.models.text.template import Sequences
-from slalom.models.torch.batches import Pace, answer_group, groups
+from slalom.models.torch import Pace, answer_group, groups
 from slalom.models.torch.decoders import AnswerHead
 from slalom.models.torch.encoder_files import FileEncoder
 from slalom.models.torch.engines import lean

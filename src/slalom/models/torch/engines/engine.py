@@ -27,7 +27,7 @@ from slalom.models.text.template import (
     joined,
     tokenizer_limit,
 )
-from slalom.models.torch.batches import Call, OutOfMemory, groups
+from slalom.models.torch import Call, OutOfMemory, groups
 from slalom.models.torch.decoders import SharedPrefix
 from slalom.models.torch.engines import Batch, Made, Raw, Recipe, Report, lean, recipe, recipe_in
 from slalom.models.torch.forward import Forward, is_out_of_memory, one_by_one, position_limit

@@ -12,6 +12,7 @@ told to keep below AVX-512 and the processor has it, OpenVINO generates code of 
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import logging
 import os
@@ -201,6 +202,28 @@ def _advice(what: str) -> str:
     )
 
 
+_COMPILERS = ("g++", "clang++", "c++", "cl")
+_KERNELS = "TORCHINDUCTOR_CACHE_DIR"
+
+
+def keep_kernels_apart() -> None:
+    """Compiled kernels are kept without a word of this limit, and one of another limit ends the process."""
+    limit = os.environ.get("ATEN_CPU_CAPABILITY")
+    usual = str(Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}")  # as torch itself says
+    if limit and os.environ.get(_KERNELS, usual) == usual:
+        os.environ[_KERNELS] = f"{usual}_{limit}"
+
+
+def need_compiler() -> None:
+    named = os.environ.get("CXX")
+    if not any(shutil.which(name) for name in ([named] if named else _COMPILERS)):
+        wanted = named or "g++ or clang++"
+        raise ModelError(
+            f"the engine 'compile' needs a C++ compiler, and there is no {wanted} on the PATH; install one, "
+            "name it in the environment variable CXX, or use engine='onnx'"
+        )
+
+
 INPUTS = ("ids", "types")
 
 
@@ -265,10 +288,13 @@ def _export(graph: Graph, path: Path) -> None:
         program.save(path)
 
 
+_TALKERS = ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")
+
+
 @contextmanager
-def still() -> Iterator[None]:
+def still(*more: str) -> Iterator[None]:
     """Keeps the remarks of exporters and compilers about their own inner life from the user."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
+    loggers = [logging.getLogger(name) for name in (*_TALKERS, *more)]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import copy
-import getpass
 import io
-import logging
-import os
-import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from slalom.errors import MissingExtraError, ModelError
+from slalom.errors import MissingExtraError
 from slalom.models.torch.engines import Batch, Made, Raw
 from slalom.models.torch.engines.export import (
     INPUTS,
@@ -26,7 +20,9 @@ from slalom.models.torch.engines.export import (
     enough_for_openvino,
     exported,
     int8_saturates,
+    keep_kernels_apart,
     need_bfloat16,
+    need_compiler,
     still,
     tame,
 )
@@ -45,16 +41,14 @@ ENGINES = {
     "bf16": {"tolerance": 0.05},
 }
 
-_COMPILERS = ("g++", "clang++", "c++", "cl")
-_KERNELS = "TORCHINDUCTOR_CACHE_DIR"
 _INT8 = "the engine 'openvino-int8'"
 
 
 def make_compile(forward: Forward) -> Made:
     """torch.compile, with free batch size and length."""
     if forward.device.type == "cpu":
-        _need_compiler()
-    _keep_kernels_apart()
+        need_compiler()
+    keep_kernels_apart()
     with still():
         compiled = torch.compile(Graph(forward), dynamic=True)
 
@@ -66,24 +60,6 @@ def make_compile(forward: Forward) -> Made:
             return compiled(*inputs)[: len(ids)].detach().cpu().double().numpy()
 
     return Made(answer)
-
-
-def _keep_kernels_apart() -> None:
-    """Compiled kernels are kept without a word of this limit, and one of another limit ends the process."""
-    limit = os.environ.get("ATEN_CPU_CAPABILITY")
-    usual = str(Path(tempfile.gettempdir()) / f"torchinductor_{getpass.getuser()}")  # as torch itself says
-    if limit and os.environ.get(_KERNELS, usual) == usual:
-        os.environ[_KERNELS] = f"{usual}_{limit}"
-
-
-def _need_compiler() -> None:
-    named = os.environ.get("CXX")
-    if not any(shutil.which(name) for name in ([named] if named else _COMPILERS)):
-        wanted = named or "g++ or clang++"
-        raise ModelError(
-            f"the engine 'compile' needs a C++ compiler, and there is no {wanted} on the PATH; install one, "
-            "name it in the environment variable CXX, or use engine='onnx'"
-        )
 
 
 def make_autocast(forward: Forward) -> Made:
@@ -185,7 +161,7 @@ def _quantised(model: openvino.Model, batches: list[Batch], half: bool) -> openv
     taken = {one.get_any_name() for one in model.inputs}
     # All but the last, which is the user's: the int8 model shall not depend on the text it is first used on.
     fixed = [_inputs(taken, batch) for batch in batches[:-1]]
-    with _silent_nncf():
+    with still("nncf"), redirect_stdout(io.StringIO()):  # without its progress bars
         return nncf.quantize(
             model,
             nncf.Dataset(fixed),
@@ -197,17 +173,3 @@ def _quantised(model: openvino.Model, batches: list[Batch], half: bool) -> openv
                 overflow_fix=nncf.OverflowFix.ENABLE if half else nncf.OverflowFix.DISABLE
             ),
         )
-
-
-@contextmanager
-def _silent_nncf() -> Iterator[None]:
-    """Without the log lines and the progress bars of the quantiser."""
-    from nncf.common.logging import nncf_logger
-
-    level = nncf_logger.level
-    nncf_logger.setLevel(logging.ERROR)
-    try:
-        with still(), redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        nncf_logger.setLevel(level)
