@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any
 
@@ -166,7 +167,12 @@ def test_a_thousand_short_queries_take_no_more_steps_than_a_few():
             sys.setprofile(None)
         return len(seen)
 
-    assert steps(1000) <= steps(10) + 20
+    steps(1)  # what is done once is done
+    gc.disable()  # it calls whatever waits for it
+    try:
+        assert steps(1000) <= steps(10) + 20
+    finally:
+        gc.enable()
 
 
 def test_batches_are_equal_parts():
