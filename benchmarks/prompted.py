@@ -35,6 +35,7 @@ from slalom.evaluate.protocols.deletion import deletion
 from slalom.explainers._slalom import portions
 from slalom.models.ask import BACKWARD, Ask
 from slalom.models.target import choose_target
+from slalom.models.text.template import frame_of
 from slalom.perturb import from_keep
 
 PROMPT = "Review: {text}\nThe sentiment of this review is"
@@ -135,7 +136,7 @@ def truth(explainer: slalom.Explainer, text: str, number: int) -> dict[str, Any]
     copies, near = copies_of(n, number)
     said, left = (target.score(ask(from_keep(keep))) for keep in (copies, near))
     whole = float(target.score(ask.whole()[None])[0])
-    frame = ask.tokens.frame
+    frame = frame_of(ask.tokens)
     return {
         "tokens": n,
         "prompt_tokens": sum(map(len, frame.fixed)),

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slalom.errors import InputError, ModelError
-from slalom.models.text.template import Frame, assemble
+from slalom.models.text.template import Frame, assemble, frame_of
 from slalom.models.torch import OutOfMemory, Pace, answer, groups
 from slalom.perturb import Perturbations, from_rows
 from slalom.tokens import Tokens
@@ -34,12 +34,12 @@ def slow(tokens: Tokens, queries: Perturbations) -> list[tuple[list[int], list[i
         ids: list[int] = []
         types: list[int] = []
         for part in range(3):
-            ids += tokens.frame.fixed[part].tolist()
-            types += tokens.frame.fixed_types[part].tolist()
+            ids += frame_of(tokens).fixed[part].tolist()
+            types += frame_of(tokens).fixed_types[part].tolist()
             for position in entries:
                 if tokens.segments[position] == part:
                     ids += tokens.pieces[position]
-                    types += [tokens.frame.slot_types[part]] * len(tokens.pieces[position])
+                    types += [frame_of(tokens).slot_types[part]] * len(tokens.pieces[position])
         sequences.append((ids, types))
     return sequences
 

@@ -15,6 +15,7 @@ from slalom.api import Explainer, explain
 from slalom.errors import InputError, ModelError, SlalomWarning
 from slalom.models.prompt import Prompting
 from slalom.models.prompted import AnswerModel, generate, prompted
+from slalom.models.text.template import frame_of
 from slalom.perturb import from_keep, from_rows, whole
 
 
@@ -99,7 +100,7 @@ def test_common_beginnings_are_computed_once(caplog: pytest.LogCaptureFixture) -
     handle.remove()
     assert np.allclose(first_time, again, atol=1e-4)
     assert not [record for record in caplog.records if "not shared" in record.message]
-    every = int((queries.lengths + sum(map(len, tokens.frame.fixed))).sum())
+    every = int((queries.lengths + sum(map(len, frame_of(tokens).fixed))).sum())
     assert sum(read) < every / 3
 
 
