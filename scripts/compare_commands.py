@@ -25,7 +25,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -37,7 +37,8 @@ OTHERS = "occlusion,lime,kernel_shap,linear,gam,slalom_sgd,random,gradient,integ
 TOLERANCE = 1e-5
 IGNORED = re.compile(
     r"seconds|version|time|wall|created|when|commit|engine|machine|memory|path|granularity|platform|^explain$"
-    r"|^side$|^fingerprint$|^summary$|^rate$|^cpu|threads|^digest$|^title$|^claim|^about$|^command$|^made_by$"
+    r"|^side$|^fingerprint$|^summary$|^rate$|^cpu|threads|^digest$|^title$|^claim|^about$|^command$"
+    r"|^made_by$|_checksums|^ratios?$|^profile$|^goals$"
 )
 """Names of what may differ: how long, on what, and words that changed on purpose."""
 LINES, PORT_WAIT = 24, 120.0
@@ -89,7 +90,7 @@ OLDER = {
 ISSUE_16 = "measured on copies of today's design (issue 16)"
 KNOWN = (
     ("compare", r"\.predicted\b", ISSUE_16),
-    ("files", r"comparisons\.parquet.*\.p\b", "two tests must show a difference, not one (issue 20)"),
+    ("evaluate", r"comparisons\.parquet.*\.p\b", "two tests must show a difference, not one (issue 20)"),
     ("", r"\.linear\b.* is 'gone'", "the score `linear` is called `share` (issue 18)"),
     ("", r"\.(verdict|level|trust)\b", "the bands of the verdict have moved (issue 16)"),
 )
@@ -127,17 +128,14 @@ def main() -> int:
         for name in places:
             _prepare(Path(folder) / name)
         for command in given.only:
-            said = {
-                name: _run(command, root, Path(folder) / name, old=name == "before")
+            before, now = (
+                _outcome(command, root, Path(folder) / name, old=name == "before")
                 for name, root in places.items()
-            }
-            results.append(_compared(command, said["before"], said["now"]))
+            )
+            results.append(_compared(command, before, now))
             print(f"{command}: {results[-1].numbers} numbers: {results[-1].told()}", flush=True)
-        before, now = (_files(Path(folder) / name) for name in places)
-        results.append(_compared("files", before, now))
-        print(f"files: {', '.join(before)}: {results[-1].numbers} numbers: {results[-1].told()}")
-    if given.write:
-        given.write.write_text(_page(given.commit, results), encoding="utf-8")
+            if given.write:
+                _write(given.write, given.commit, results)
     return int(any(result.other for result in results))
 
 
@@ -163,7 +161,7 @@ def _prepare(folder: Path) -> None:
     _language_model(folder / "llm")
 
 
-def _csv(path: Path, rows: list[tuple[str, int]]) -> None:
+def _csv(path: Path, rows: Sequence[tuple[str, int]]) -> None:
     lines = [f'"{text}",{label}' for text, label in rows]
     path.write_text("\n".join(["text,label", *lines]) + "\n", encoding="utf-8")
 
@@ -175,6 +173,13 @@ def _language_model(folder: Path) -> None:
     module, tokenizer = prompts.causal("qwen2", max_position_embeddings=256)
     module.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def _outcome(name: str, root: Path, folder: Path, *, old: bool) -> dict[str, object]:
+    """What a command says, and the files that it wrote."""
+    there = set(folder.rglob("*"))
+    said = _run(name, root, folder, old=old)
+    return {"said": said, "files": _files(folder, there)}
 
 
 def _run(name: str, root: Path, folder: Path, *, old: bool) -> object:
@@ -247,8 +252,8 @@ def _numbers(text: str) -> list[float]:
     return [float(found) for found in re.findall(r"(?<![\w.])-?\d+\.\d+(?![\w.]*\s?m?s\b)", text)]
 
 
-def _files(folder: Path) -> dict[str, object]:
-    """The tables, documents and weights that the commands wrote."""
+def _files(folder: Path, there: set[Path]) -> dict[str, object]:
+    """The tables, documents and weights that are new in a folder."""
     import pyarrow.parquet as pq
     from safetensors.numpy import load_file
 
@@ -261,18 +266,18 @@ def _files(folder: Path) -> dict[str, object]:
             name: weights.ravel().tolist() for name, weights in load_file(path).items()
         },
     }
-    given = {"llm", "texts.csv", "many.csv"}
     return {
         str(path.relative_to(folder)): read[path.suffix](path)
-        for path in sorted(folder.rglob("*"))
-        if path.suffix in read and path.relative_to(folder).parts[0] not in given
+        for path in sorted(set(folder.rglob("*")) - there)
+        if path.suffix in read
     }
 
 
-def _compared(command: str, before: object, now: object) -> Compared:
+def _compared(command: str, before: dict[str, object], now: dict[str, object]) -> Compared:
     result = Compared(command, _count(before))
-    if isinstance(before, dict) and "exit code" in before:
-        result.other.append(f"failed before: {before['error']}")
+    said = before["said"]
+    if isinstance(said, dict) and "exit code" in said:
+        result.other.append(f"failed before: {said['error']}")
         return result
     for difference in compare(before, now):
         reason = next((why for name, place, why in KNOWN if _is(command, difference, name, place)), None)
@@ -324,30 +329,31 @@ def _same(before: object, now: object) -> bool:
     return before == now
 
 
-def _page(commit: str, results: list[Compared]) -> str:
-    rows = [f"| {result.name} | {result.numbers:,} | {result.told()} |" for result in results]
-    other = sum(len(result.other) for result in results)
-    return "\n".join(
-        [
-            "# Every command, before and after the rebuilding of the house",
-            "",
-            f"Made by `python scripts/compare_commands.py {commit} --write docs/results/commands.md`: each "
-            f"command was run with the source of commit `{commit}` and with today's on the same small inputs "
-            "and the numbers of what it printed and wrote were compared.",
-            f"Equal means to {TOLERANCE:g}, relative or absolute; times, versions, paths and words are left "
-            "out. The methods are those whose numbers must not change; SLALOM's own surrogate is another one "
-            "since issue 16 and is measured in [Every scale](all-scales.md).",
-            "",
-            f"Differences that no issue asked for: {other}.",
-            "",
-            "| command | numbers | before and after |",
-            "|---|---|---|",
-            *rows,
-            "",
-            "`league` runs `evaluate` on named models and data sets for hours and is not run here.",
-            "",
-        ]
-    )
+def _write(page: Path, commit: str, results: list[Compared]) -> None:
+    """Write the table; rows of commands that did not run this time are kept."""
+    old = page.read_text(encoding="utf-8") if page.exists() else ""
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in old.splitlines() if " | " in line}
+    rows |= {one.name: f"| {one.name} | {one.numbers:,} | {one.told()} |" for one in results}
+    table = "\n".join(rows[name] for name in COMMANDS if name in rows)
+    text = _PAGE.format(commit=commit, tolerance=TOLERANCE, table=table)
+    page.write_text(text, encoding="utf-8")
+
+
+_PAGE = """# Every command, before and after the rebuilding of the house
+
+Made by `python scripts/compare_commands.py {commit} --write docs/results/commands.md`: each command was run
+with the source of commit `{commit}` and with today's on the same small inputs, and the numbers of what it
+printed and of the files it wrote were compared. Equal means to {tolerance:g}, relative or absolute; times,
+versions, paths and words are left out. The methods are those whose numbers must not change: SLALOM's own
+surrogate is another one since then and is measured in [Every scale](all-scales.md). A difference in bold is
+one that nobody asked for.
+
+| command | numbers | before and after |
+|---|---|---|
+{table}
+
+`league` runs `evaluate` on named models and data sets for hours and is not run here.
+"""
 
 
 if __name__ == "__main__":
