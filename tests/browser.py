@@ -60,13 +60,17 @@ def in_every_look(page: Page) -> Iterator[str]:
             yield f"{width}, {scheme}"
 
 
-def findings(page: Page) -> list[str]:
-    """What axe says against the page as it looks now; the page must be opened with bypass_csp."""
+def findings(page: Page, without: tuple[str, ...] = ()) -> list[str]:
+    """What axe says against the page as it looks now; the page must be opened with bypass_csp.
+
+    `without` leaves out parts that have been looked at elsewhere.
+    """
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
     # A colour that is just changing is neither the one nor the other.
     page.evaluate("Promise.all(document.getAnimations().map((one) => one.finished.catch(() => {})))")
-    found = page.evaluate("axe.run({resultTypes: ['violations']}).then((result) => result.violations)")
+    run = "(without) => axe.run({exclude: without}, {resultTypes: ['violations']}).then((r) => r.violations)"
+    found = page.evaluate(run, [[part] for part in without])
     return [f"{one['id']}: {one['nodes'][0]['html']}" for one in found]
 
 

@@ -110,6 +110,15 @@ def test_lines_of_prose_are_short() -> None:
         assert not [line for line in long if not line.startswith("    ")], page.name
 
 
+def test_screenshots_are_small_and_shown() -> None:
+    taken = re.findall(r'Shot\("([\w-]+)"', (ROOT / "scripts" / "screenshots.py").read_text(encoding="utf-8"))
+    pages = "".join(page.read_text(encoding="utf-8") for page in DOCS.glob("*.md"))
+    assert len(taken) > 10
+    for name in taken:
+        assert (DOCS / "images" / f"{name}.png").stat().st_size <= 150_000, name
+        assert f"(images/{name}.png)" in pages, name
+
+
 def test_figures_come_from_the_files_of_results() -> None:
     fill = _script("fill_docs")
     for page in fill.PAGES:

@@ -132,6 +132,10 @@ def test_a_comparison_shows_itself(explainer: Explainer, tmp_path: Path, capsys:
     found = compare(explainer, REVIEW, ["slalom", "occlusion", "gradient"])
     assert isinstance(found, dict)
     assert repr(found) == "<Comparison of slalom, occlusion; not run: gradient>"
+    first, best, *rows = str(found).splitlines()
+    assert first == answer(found["slalom"])  # type: ignore[arg-type]
+    assert "predicts this model best" in best
+    assert [row.split()[0] for row in rows] == ["slalom", "occlusion", "gradient:"]
     found.show()
     assert "occlusion" in capsys.readouterr().out
     assert found.to_html(tmp_path / "it.html", signed=True) == side_by_side_page.render(found, signed=True)
@@ -144,6 +148,7 @@ def test_a_comparison_shows_itself(explainer: Explainer, tmp_path: Path, capsys:
     assert found.plot() is not None
     pyplot.close("all")
     assert repr(Compared(a=single_score())) == "<Comparison of a>"
+    assert str(Compared(a="why not")) == "No method explained the text.\n  a: not run, why not"
 
 
 COLUMNS: dict[str, Any] = {

@@ -16,7 +16,8 @@ from scipy.stats import rankdata
 from slalom.api import Explainer
 from slalom.designs import all_scales
 from slalom.errors import InputError, SlalomError, SlalomWarning
-from slalom.explainers import load, methods, names
+from slalom.explainers import load, names
+from slalom.explainers import methods as _known
 from slalom.explanation import Explanation
 from slalom.files import Record
 from slalom.models.ask import Ask
@@ -75,6 +76,11 @@ class Compared(dict[str, Explanation | str]):
     def __repr__(self) -> str:
         done, not_run = list(explained(self)), list(skipped(self))
         return f"<Comparison of {', '.join(done)}{'; not run: ' if not_run else ''}{', '.join(not_run)}>"
+
+    def __str__(self) -> str:
+        from slalom.view import compare as view
+
+        return view.lines(self)
 
     def _repr_html_(self) -> str:
         from slalom.view import compare_html as view
@@ -217,9 +223,12 @@ def compare(
     chosen = order(names()) if methods is None else list(dict.fromkeys(methods))
     shared: Record = {**call}
     own = _options(chosen, options or {}, shared.pop("data", None))
+    inside = {name: method.needs in ("gradients", "attentions") for name, method in _known().items()}
     found = Compared()
     with warnings.catch_warnings():
         for name in chosen:
+            if inside.get(name) and explainer.model.torch is not None:
+                explainer.model.torch.module  # noqa: B018 - read now, so that no method pays for it
             try:
                 found[name] = explainer(text, method=name, **shared, **own[name])
             except SlalomError as error:
@@ -285,7 +294,7 @@ def _options(chosen: list[str], given: Mapping[str, Mapping[str, object]], data:
     stray = sorted(set(given) - set(chosen))
     if stray:
         raise InputError(f"there are options for {', '.join(stray)}, which is not among the methods")
-    needs = methods()
+    needs = _known()
     labelled = {name for name in chosen if data is not None and needs[name].needs == "labelled data"}
     return {name: ({"data": data} if name in labelled else {}) | dict(given.get(name, {})) for name in chosen}
 

@@ -197,6 +197,11 @@ def test_more_reasons_than_are_named():
     assert answer(said("a b c d", [1, 1, 1, 1])) == (
         "Negative (90 %), mainly because of “a”, “b” and “c”, among others."
     )
+    sizes = said("a b c d", [1, 1, 1, 1], unsigned=("share",), method="attention")
+    assert answer(sizes) == (
+        "Negative (90 %); “a”, “b” and “c”, among others, weigh most by attention, which does not say for or "
+        "against what."
+    )
 
 
 def test_nothing_to_say():

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +15,18 @@ from playwright.sync_api import Browser, Page
 from typer.testing import CliRunner
 
 import slalom
+from all_sorts import KINDS, made
 from browser import Seen, chromium, findings, in_every_look, sideways, watched
-from handmade import slalom_explanation
+from slalom.audit.global_slalom import fit_global
+from slalom.audit.report import global_report
 from slalom.cli import app
 from slalom.compare import Compared, Predicted, compare
 from slalom.explanation import Explanation
 from slalom.explanations import Explanations
-from slalom.theory.planted import plant
 from slalom.view import compare_html, tables_html
 from slalom.view.html import render
 from slalom.view.tables import Context, Document, Report, Section, Table, order
-from zoo import tiny
 
-REVIEW = (
-    "I came here with my family on a Friday night. The room is lovely and the music was just right, but we "
-    "waited almost an hour for our food. When it finally arrived, the pasta was cold and the fish was dry. "
-    "The desserts, however, were delicious. I would give the kitchen another chance, but not on a busy night."
-)
-NEWS = "the match was won in extra time after the shares fell"
 WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 390, "height": 800}
 
 
@@ -42,38 +34,6 @@ WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 390, "height": 800}
 def browser() -> Iterator[Browser]:
     with chromium() as found:
         yield found
-
-
-@cache
-def made(name: str) -> Explanation:
-    """An explanation of each kind of text, by a real model where it is cheap."""
-    if name == "500 tokens":
-        rng = np.random.default_rng(5)
-        return slalom_explanation(" ".join(f"word{i}" for i in rng.zipf(1.4, size=500) % 200))
-    if name == "pair":
-        return slalom.Explainer(*tiny("bert"))(("the food was great", "the service was awful"), budget=64)
-    if name == "four classes":
-        words, rng = sorted(set(NEWS.split())), np.random.default_rng(3)
-        model, tokenizer = plant(rng.normal(size=len(words)), 2 * rng.normal(size=(len(words), 4)), words)
-        labels = ["sport", "business", "culture", "science"]
-        return slalom.Explainer(model, tokenizer, labels=labels)(NEWS, every_class=True, effort="fast")
-    texts = {
-        "7 tokens": "the food was great but too expensive",
-        "70 tokens": REVIEW,
-        "Arabic": "كان الطعام رائعا لكن الخدمة كانت سيئة للغاية",
-        "Japanese": "料理は素晴らしかったがサービスは最悪だった",
-        "emoji": "I love this 😍🔥 but the ending 😭💀 was awful!!!",
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return slalom.explain(texts[name], effort="fast")
-
-
-KINDS = ("7 tokens", "70 tokens", "500 tokens", "Arabic", "Japanese", "emoji", "pair", "four classes")
-FULLY = ("70 tokens", "four classes")
-"""For axe in all four looks; other texts have no colours of their own: each width and each scheme once."""
-ALL_LOOKS = ("wide, light", "wide, dark", "narrow, light", "narrow, dark")
-CROSSED = ("wide, light", "narrow, dark")
 
 
 @contextmanager
@@ -130,10 +90,23 @@ def of_a_corpus(explanation: Explanation) -> str:
     return tables_html.render(report)
 
 
+def of_a_model(explanation: Explanation) -> str:
+    """The page of a model over a corpus of this text's words; the model looks at their letters."""
+    labels, words = list(explanation.labels), explanation.text.split()
+
+    def letters(texts: list[str]) -> list[list[float]]:
+        return [[sum(map(ord, text[place:])) % 7 - 3.0 for place, _ in enumerate(labels)] for text in texts]
+
+    texts = [*words, *(" ".join(words[start : start + 8]) for start in range(0, len(words), 4))]
+    fitted = fit_global(slalom.Explainer(letters, labels=labels), texts, queries=300)
+    return tables_html.render(global_report(fitted, texts=lambda: texts))
+
+
 PAGES = {
     "report": render,
     "methods": side_by_side,
     "corpus": of_a_corpus,
+    "model": of_a_model,
 }
 
 
@@ -142,44 +115,33 @@ PAGES = {
 def test_every_page_in_every_look_of_all_sorts_of_texts(
     browser: Browser, tmp_path: Path, kind: str, name: str
 ):
-    looks = ALL_LOOKS if kind in FULLY else CROSSED
-    _fine_in_every_look(browser, tmp_path, PAGES[name](made(kind)), looks)
+    found = made(kind)
+    with opened(browser, tmp_path, PAGES[name](found), viewport=WIDE, bypass_csp=True) as page:
+        if name == "report":
+            _whole(page, found)
+            assert _spare(page) < 60, "an empty block beside the plane"
+            page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+            _whole(page, found)
+            page.locator(".text .t").first.click()
+            assert page.locator(".sheet").is_visible()
+        _fine_in_every_look(page)
 
 
-def test_a_list_of_all_sorts_of_texts_in_every_look(browser: Browser, tmp_path: Path):
-    source = Explanations([made(kind) for kind in reversed(KINDS)]).to_html()
-    _fine_in_every_look(browser, tmp_path, source)
-    with opened(browser, tmp_path, source) as page:
+def test_a_list_of_texts_in_every_look(browser: Browser, tmp_path: Path):
+    found = Explanations([made(kind) for kind in ("four classes", "Arabic", "pair", "7 tokens")])
+    with opened(browser, tmp_path, found.to_html(), bypass_csp=True) as page:
+        _fine_in_every_look(page)
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         for look in in_every_look(page):
             assert sideways(page) <= 0, look
 
 
-def _fine_in_every_look(
-    browser: Browser, tmp_path: Path, source: str, looks: tuple[str, ...] = ALL_LOOKS
-) -> None:
-    """Nothing is wider than the window in any look; axe has nothing to say in `looks`."""
-    with opened(browser, tmp_path, source, bypass_csp=True) as page:
-        page.evaluate("document.querySelectorAll('details').forEach((one, i) => { one.open ||= i < 3; })")
-        asked: list[str] = []
-        for look in in_every_look(page):
-            assert sideways(page) <= 0, look
-            if look in looks:
-                assert findings(page) == [], look
-                asked.append(look)
-        assert asked == [*looks]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_reports_of_all_sorts_of_texts(browser: Browser, tmp_path: Path, kind: str):
-    found = made(kind)
-    with opened(browser, tmp_path, render(found), viewport=WIDE) as page:
-        _whole(page, found)
-        assert _spare(page) < 60, "an empty block beside the plane"
-        page.set_viewport_size(NARROW)  # type: ignore[arg-type]
-        _whole(page, found)
-        page.locator(".text .t").first.click()
-        assert page.locator(".sheet").is_visible()
+def _fine_in_every_look(page: Page) -> None:
+    """In no look anything is wider than the window, or axe has something to say."""
+    page.evaluate("document.querySelectorAll('details').forEach((one, i) => { one.open ||= i < 3; })")
+    for look in in_every_look(page):
+        assert sideways(page) <= 0, look
+        assert findings(page) == [], look
 
 
 def _whole(page: Page, found: Explanation) -> None:
@@ -282,14 +244,13 @@ def methods() -> str:
 
 @pytest.mark.parametrize("viewport", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_methods_side_by_side_fit_the_page(browser: Browser, tmp_path: Path, methods: str, viewport: Any):
-    with opened(browser, tmp_path, methods, viewport=viewport, bypass_csp=True) as page:
+    with opened(browser, tmp_path, methods, viewport=viewport) as page:
         for table in page.locator("table").all():
             inside = table.evaluate("t => t.parentElement.scrollWidth - t.parentElement.clientWidth")
             assert inside <= 0, "a table that must be scrolled"
         assert page.locator(".nearest").is_visible() == (viewport is NARROW)
         numbers = page.locator(".square td span").first.evaluate("span => getComputedStyle(span).fontSize")
         assert (float(numbers.removesuffix("px")) >= 12) == (viewport is WIDE)
-        assert findings(page) == []
 
 
 def test_an_evaluation_in_every_look(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -299,4 +260,6 @@ def test_an_evaluation_in_every_look(browser: Browser, tmp_path: Path, monkeypat
     given = ["evaluate", "--data", "rows.jsonl", "--methods", "occlusion,random", "--out", "results"]
     result = CliRunner().invoke(app, [*given, "--protocols", "deletion:step=1"])
     assert result.exit_code == 0, result.stderr
-    _fine_in_every_look(browser, tmp_path, next(Path("results").glob("*.html")).read_text(encoding="utf-8"))
+    source = next(Path("results").glob("*.html")).read_text(encoding="utf-8")
+    with opened(browser, tmp_path, source, bypass_csp=True) as page:
+        _fine_in_every_look(page)

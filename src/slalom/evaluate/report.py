@@ -25,6 +25,8 @@ from slalom.view.text import visible
 
 COMPARISONS, PAGE = "comparisons.parquet", "report.html"
 
+_WIDE = 2
+"""A picture so many times as wide as it is tall has a row of its own."""
 _STYLE = """
 .slalom-explanation .answer{font-size:1.15rem;font-weight:600;margin:.2rem 0 1rem}
 .slalom-explanation .card{margin:1rem 0;padding:1rem}
@@ -34,6 +36,11 @@ _STYLE = """
 .slalom-explanation thead th{white-space:normal;vertical-align:bottom;word-break:keep-all}
 .slalom-explanation th:first-child,.slalom-explanation td:first-child{text-align:left}
 .slalom-explanation td.best{font-weight:700}
+.slalom-explanation .card h2{margin:0 0 .4em;font-size:1.05em;line-height:inherit;letter-spacing:normal}
+.slalom-explanation .beside{display:flex;flex-wrap:wrap;gap:1rem 2rem;align-items:flex-start}
+.slalom-explanation .beside>.scroll{max-width:100%}
+.slalom-explanation .beside>img{flex:1 1 24rem;min-width:0;max-width:min(100%,42rem)}
+.slalom-explanation .beside>img.wide{flex-basis:100%;max-width:100%}
 .slalom-explanation img{max-width:100%;height:auto;background:#fff;border-radius:4px}
 """
 
@@ -250,7 +257,8 @@ def _html_body(table: Table, figures: Sequence[Path]) -> str:
         tables = "".join(_html_grid(table, page, cost=False) for page in pages)
         own = [f for f in figures if f.stem == name or f.stem.rpartition("_")[0] == name]
         pictures = "".join(map(_picture, own))
-        parts.append(_card(name, tables + pictures, escape(visible(said))))
+        inside = f'<div class="beside">{tables}{pictures}</div>'
+        parts.append(_card(name, inside, escape(visible(said))))
     general = [f for f in figures if f.stem in ("quality_and_cost", "curves")]
     parts += [_card(f.stem.replace("_", " "), _picture(f), "") for f in general]
     return "".join(parts) + _html_missing(table)
@@ -286,8 +294,11 @@ def _card(title: str, inside: str, about: str) -> str:
 
 
 def _picture(path: Path) -> str:
-    data = base64.b64encode(path.read_bytes()).decode()
-    return f'<img alt="{escape(path.stem.replace("_", " "))}" src="data:image/png;base64,{data}">'
+    content = path.read_bytes()
+    width, height = (int.from_bytes(content[at : at + 4]) for at in (16, 20))  # the header of a PNG
+    kind = ' class="wide"' if width > _WIDE * height else ""
+    data = base64.b64encode(content).decode()
+    return f'<img{kind} alt="{escape(path.stem.replace("_", " "))}" src="data:image/png;base64,{data}">'
 
 
 def _html_missing(table: Table) -> str:

@@ -160,11 +160,16 @@ class _Answer:
                 Piece("; no word makes a difference" if idle else f", although no word speaks {self._for}")
             ]
         listed = _listed([word.piece for word in self.named])
-        listed += [Piece(", among others")] if len(self.strong) > _MOST else []
+        more = len(self.strong) > _MOST
+        listed += [Piece(", among others")] if more else []
         method = visible(self.e.method)
         if not self.e.signed():
             verb = "weighs" if len(self.named) == 1 else "weigh"
-            return [Piece("; "), *listed, Piece(f" {verb} most by {method}, which {sentences.NO_SIDE}")]
+            return [
+                Piece("; "),
+                *listed,
+                Piece(f"{',' if more else ''} {verb} most by {method}, which {sentences.NO_SIDE}"),
+            ]
         verdict = sentences.verdict(self.e)
         if verdict.level == "unknown":
             return [Piece(f", by {method} mainly because of "), *listed]

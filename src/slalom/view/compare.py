@@ -15,6 +15,7 @@ from slalom.compare import Comparison, Predicted, correlations, explained, predi
 from slalom.explanation import Explanation
 from slalom.tokens import Tokens
 from slalom.view import sentences
+from slalom.view.answer import answer
 from slalom.view.sentences import NO_SIDE
 from slalom.view.terminal import coloured, legend, level, shade, sign
 from slalom.view.terminal import first as answer_first
@@ -177,6 +178,28 @@ def _matrix(comparison: Comparison, console: Console, signed: bool) -> None:
         else ""
     )
     console.print(Text(f"{predicted}{caption(signed)}, in hundredths.", style="dim"))
+
+
+def lines(comparison: Comparison) -> str:
+    """The answer, which method predicts best, and each method with its strongest word."""
+    found, r2 = ranked(comparison), predicted_of(comparison).r2
+    if not found:
+        return "\n".join(["No method explained the text.", *_not_run(comparison)])
+    wide = max(map(len, found))
+    rows = [
+        f"  {visible(name):<{wide}}  {f'{100 * r2[name]:>3.0f} %  ' if r2 else ''}{_strongest(explanation)}"
+        for name, explanation in found.items()
+    ]
+    first = answer(next(iter(explained(comparison).values())))
+    return "\n".join([first, *told(comparison), *rows, *_not_run(comparison)])
+
+
+def _strongest(explanation: Explanation) -> str:
+    return ", ".join(label(word) for word, _ in explanation.shown.top(3))
+
+
+def _not_run(comparison: Comparison) -> list[str]:
+    return [f"  {visible(name)}: not run, {visible(reason)}" for name, reason in skipped(comparison).items()]
 
 
 def told(comparison: Comparison) -> list[str]:

@@ -12,12 +12,14 @@ import numpy as np
 
 from slalom.explanation import Scores
 from slalom.files import plain
-from slalom.tokens import FloatArray, IntArray
+from slalom.tokens import BoolArray, FloatArray, IntArray
 from slalom.view.csv import table as as_csv
 from slalom.view.text import label, visible
 
 Column = tuple[str, ...] | IntArray | FloatArray
 
+_SMALL = 0.03
+"""Scores below this part of the largest move nothing, however sure they are."""
 SURE = 2.0
 """Standard errors by which a score must differ from zero to be counted on."""
 UNSTABLE = 0.1
@@ -139,16 +141,23 @@ def _function_words() -> frozenset[str]:
 def sides(table: Table, count: int = NAMED) -> tuple[list[int], list[int]]:
     """Rows of the strongest words that speak for the label, and against it."""
     scores = np.nan_to_num(table.scores[table.ranking])
-    clear = sure(scores, np.nan_to_num(table.stderr[table.ranking])) > 0
+    clear = _strong(table)
     return tuple(np.flatnonzero(chosen & clear)[:count].tolist() for chosen in (scores > 0, scores < 0))  # type: ignore[return-value]
 
 
 def spurious(table: Table, count: int = NAMED) -> list[int]:
     """Candidates: strong for sure, frequent, and no content words: marks, numbers, function words."""
-    strong = np.flatnonzero(sure(table.scores[table.ranking], np.nan_to_num(table.stderr[table.ranking])) > 0)
+    strong = np.flatnonzero(_strong(table))
     least = max(2.0, _FREQUENT * table.size)
     rows = map(int, strong[: max(len(strong) // 2, 4 * count)])
     return [row for row in rows if table.documents[row] >= least and not _content(table.tokens[row])][:count]
+
+
+def _strong(table: Table) -> BoolArray:
+    """For sure of a sign, and not small beside the strongest."""
+    scores = np.nan_to_num(table.scores[table.ranking])
+    clear = sure(scores, np.nan_to_num(table.stderr[table.ranking])) > 0
+    return clear & (np.abs(scores) >= _SMALL * np.abs(scores).max(initial=0.0))
 
 
 def _content(token: str) -> bool:

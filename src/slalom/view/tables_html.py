@@ -60,22 +60,22 @@ def _table(report: Report, table: Table) -> str:
     lists = _list(report, table, towards, f"For {name}", "for")
     lists += _list(report, table, against, f"Against {name}", "against")
     picture = f'<div class="chart"><h3>Value and importance</h3>{chart(table)}</div>'
-    strong = _card(f'{head}<div class="pair"><div>{lists}</div>{picture}</div>')
-    return strong + _odd(report, table) + _shaky(report, table) + _all(table)
+    beside = f"<div>{picture}{_odd(report, table)}</div>"
+    return _card(f'{head}<div class="pair"><div>{lists}</div>{beside}</div>') + _shaky(table) + _all(table)
 
 
 def _odd(report: Report, table: Table) -> str:
     rows = spurious(table)
     if not rows:
         return ""
-    title = f"{escape(visible(table.label))}: strong and frequent, but no content words"
-    return _card(
-        f"<h2>{title}</h2><p>Marks, numbers and function words that move the model for sure. A word that "
-        f"should not count is a candidate for a spurious one.</p>{_list(report, table, rows, '', 'odd')}"
+    return (
+        "<h3>Strong and frequent, but no content words</h3><p>Marks, numbers and function words that move "
+        "the model for sure. A word that should not count is a candidate for a spurious one.</p>"
+        f"{_list(report, table, rows, '', 'odd')}"
     )
 
 
-def _shaky(report: Report, table: Table) -> str:  # noqa: ARG001
+def _shaky(table: Table) -> str:
     rows = unstable(table)[:MOST]
     if not rows:
         return ""
@@ -200,7 +200,7 @@ def _document(row: int, document: Document) -> str:
     )
 
 
-WIDTH, HEIGHT = 520.0, 430.0
+WIDTH, HEIGHT = 520.0, 520.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 14.0, 14.0, 44.0
 DOTS = 300
 """Token types in the chart, the strongest."""
@@ -230,7 +230,7 @@ def chart(table: Table) -> str:
     what = f"Value and importance of the {len(rows)} strongest token types; the lists hold the numbers"
     return (
         f'<svg viewBox="0 0 {WIDTH:.0f} {HEIGHT:.0f}" role="img" aria-label="{what}">'
-        f"{_grid(x, y, across, down, table.label)}{dots}{_names(table, places, sizes)}</svg>"
+        f"{_grid(across, down, table.label)}{dots}{_names(table, places, sizes)}</svg>"
         '<p class="legend">Right or left: what a word says on its own. High up: it counts. '
         "Larger: in more texts.</p>"
     )
@@ -252,13 +252,7 @@ def _ticks(line: tuple[float, float], start: float, end: float) -> list[float]:
     return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def _grid(
-    x: FloatArray,  # noqa: ARG001
-    y: FloatArray,  # noqa: ARG001
-    across: tuple[float, float],
-    down: tuple[float, float],
-    target: str,
-) -> str:
+def _grid(across: tuple[float, float], down: tuple[float, float], target: str) -> str:
     floor, right = HEIGHT - _BOTTOM, WIDTH - _RIGHT
     parts: list[str] = []
     for tick in _ticks(across, _LEFT, right):

@@ -216,7 +216,7 @@ def _fields(document: Schema, schema: Schema) -> str:
         return ""
     head = '<tr><th scope="col">field</th><th scope="col">type</th><th scope="col">meaning</th></tr>'
     return (
-        f"{'<p>A list; each entry has:</p>' if many else ''}<div class=scroll tabindex=0 role=region "
+        f"{'<p>A list; each entry has:</p>' if many else ''}<div class=scroll tabindex=0 role=group "
         f'aria-label="fields"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
     )
 
