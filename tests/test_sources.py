@@ -43,6 +43,8 @@ def test_sources_are_the_units(answered: AnswerExplanation):
     assert answered.sources == tuple(SOURCES)
     assert len(answered.explanation) == len(SOURCES)
     assert {"value", "importance", "share", "removal"} <= set(answered.explanation.scores)
+    assert answered.explanation.ranking == "shapley"  # what the source adds to log-odds far below zero
+    assert all(part.explanation.ranking == "shapley" for part in answered.parts)
     assert answered.explanation.target == "this answer"
 
 
@@ -70,7 +72,7 @@ def test_page_and_text_hold_question_answer_and_sources(answered: AnswerExplanat
         assert text in page
     told = str(answered)
     assert QUESTION in told
-    assert "share of the sources" in told
+    assert "shapley of the sources" in told
     assert "<script>alert" not in _evil().to_html()
     document = json.loads(json.dumps(answered.to_dict()))
     again = slalom.Explanation.from_dict(document["explanation"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Unpack, cast
 
@@ -193,12 +193,19 @@ def explain_answer(
     whole = Remembered(AnswerModel(module, own, asked, answer, chat=chat))
 
     def explain(part: Span | None) -> Explanation:
-        return Explainer(whole.of(part))(text, units=spans, target=LABEL, **call)
+        return _ranked(Explainer(whole.of(part))(text, units=spans, target=LABEL, **call))
 
     explained = explain(None)
     stretches = [] if parts is None else _stretches(answer, check_units(parts), whole.model)
     found = [AnswerPart(answer[low:high], (low, high), explain(tokens)) for (low, high), tokens in stretches]
     return AnswerExplanation(question, answer, explained, tuple(found))
+
+
+def _ranked(explanation: Explanation) -> Explanation:
+    """Ranked by Shapley values, where there are some: log-odds of whole answers are far below 0, and a share
+    of that is large for sources that matter, whatever they say.
+    """
+    return replace(explanation, ranking="shapley") if "shapley" in explanation.scores else explanation
 
 
 class Remembered:
