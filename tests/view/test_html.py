@@ -34,7 +34,7 @@ TAGS = (
 )
 ATTRIBUTES = (
     "lang charset http-equiv content name class dir scope aria-label aria-hidden viewbox hidden type "
-    "preserveaspectratio width height x y"
+    "preserveaspectratio width height x y role tabindex"
 )
 VOID = {"meta"}
 

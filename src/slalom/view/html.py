@@ -191,7 +191,8 @@ def _table(explanation: Explanation) -> str:
     places = sentences.order(explanation, TOP)
     rows = "".join(_row(explanation, names, i, float(shares[i])) for i in places)
     return (
-        '<div class="wide"><table><thead><tr><th class="number" scope="col">#</th><th scope="col">'
+        '<div class="wide" tabindex="0" role="group" aria-label="scores of the tokens">'
+        '<table><thead><tr><th class="number" scope="col">#</th><th scope="col">'
         f"{sentences.kind(explanation)}</th><td></td>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
@@ -242,7 +243,8 @@ def _pairs(explanation: Explanation) -> str:
     return (
         '<section class="card pairs"><h3>Words that work together</h3><p class="muted">By how much the score '
         "falls without one, the other and both; together is the sum of the two less that of both.</p>"
-        f'<div class="wide"><table><thead><tr><th scope="col">pair</th>{head}</tr></thead>'
+        f'<div class="wide" tabindex="0" role="group" aria-label="pairs of tokens">'
+        f'<table><thead><tr><th scope="col">pair</th>{head}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div></section>"
     )
 
@@ -275,7 +277,8 @@ def _level(explanation: Explanation, name: str) -> str:
     head = f'<th scope="col">{escape(name)}</th><td></td><th class="number" scope="col">'
     return (
         f'<section class="card level"><h3>{escape(name.capitalize())}, strongest first</h3>'
-        f'<div class="wide"><table><thead><tr>{head}{escape(explanation.ranking)}'
+        f'<div class="wide" tabindex="0" role="group" aria-label="scores">'
+        f"<table><thead><tr>{head}{escape(explanation.ranking)}"
         f"{scale.factor}</th></tr></thead><tbody>{rows}</tbody></table></div></section>"
     )
 
