@@ -19,6 +19,7 @@ import typer
 
 from slalom import Explainer, Explanation
 from slalom.cli import app
+from test_pages import commands
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -73,20 +74,11 @@ def test_the_guides_run(behave: Any, llm_server: str) -> None:
         assert guide in text
 
 
-def _commands(text: str) -> list[str]:
-    """The lines of the command line in a page, fenced or indented, with those that go on joined."""
-    fenced = re.findall(r"^```(?:sh|console)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
-    indented = re.findall(r"^    \S.*(?:\\\n.*)*", text, flags=re.MULTILINE)
-    blocks = [block.replace("\\\n", " ") for block in (*fenced, *indented)]
-    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
-    return [line for line in lines if line.startswith("slalom ")]
-
-
 def test_every_command_of_the_pages_exists() -> None:
     group: Any = typer.main.get_command(app)
     checked = 0
     for page in (*DOCS.glob("*.md"), ROOT / "README.md"):
-        for line in _commands(page.read_text(encoding="utf-8")):
+        for line in commands(page.read_text(encoding="utf-8")):
             name, *words = shlex.split(line, comments=True)[1:]
             known = {
                 option for one in group.commands[name].params for option in (*one.opts, *one.secondary_opts)

@@ -1,7 +1,7 @@
 """Every public name says what it takes, gives and raises, and has an example; all examples run.
 
-Public is what docs/api.md lists. Arguments, returns and raises are checked by the code itself: its signature,
-and what its body raises.
+Public is what docs/api.md lists: at least all that the pages, the README and the examples import. Arguments,
+returns and raises are checked by the code itself: its signature, and what its body raises.
 """
 
 from __future__ import annotations
@@ -104,8 +104,25 @@ def test_the_example_of_a_class_uses_its_methods(name: str) -> None:
             assert f".{method}(" in doc, method
 
 
-def test_the_front_door_is_listed() -> None:
+def _imported(source: str) -> set[str]:
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom)]
+    ours = [node for node in nodes if (node.module or "").partition(".")[0] == "slalom"]
+    return {f"{node.module}.{name.name}" for node in ours for name in node.names}
+
+
+def test_whatever_readers_are_shown_is_listed() -> None:
+    """The front door, and what pages, README and examples import; theory has its notebook."""
     import slalom
 
-    names = {full.rpartition(".")[2] for full in LISTED}
-    assert set(slalom.__all__) - {"__version__"} <= names
+    root = Path(__file__).parents[1]
+    pages = [path.read_text(encoding="utf-8") for path in (root / "README.md", *(root / "docs").glob("*.md"))]
+    sources = [block for page in pages for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)]
+    sources += [path.read_text(encoding="utf-8") for path in (root / "examples").glob("*.py")]
+    shown = set().union(*map(_imported, sources))
+    shown |= {f"slalom.{name}" for name in slalom.__all__ if name != "__version__"}
+    reference = {id(found) for found in EXAMPLES.values()}
+    objects = {
+        full: getattr(importlib.import_module(full.rpartition(".")[0]), full.rpartition(".")[2])
+        for full in shown
+    }
+    assert [full for full, found in sorted(objects.items()) if id(found) not in reference] == []

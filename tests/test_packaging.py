@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import zipfile
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,34 @@ def test_workflows_have_their_jobs() -> None:
         "hooks"
     ]
     assert {"ruff", "ruff-format"} <= {hook["id"] for hook in hooks}
+
+
+def test_what_workflows_run_is_there() -> None:
+    """Targets of make, scripts and files that the workflows and the Dockerfiles name."""
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    flows = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / ".github").rglob("*.yml"))
+    pages = (ROOT / "CONTRIBUTING.md", ROOT / "README.md", ROOT / "SECURITY.md")
+    text = flows + "\n".join(path.read_text(encoding="utf-8") for path in pages)
+    assert "test-oldest" in targets & set(re.findall(r"\bmake ([\w-]+)", flows))
+    assert set(re.findall(r"(?:run: |`|^ +)make ([a-z][\w-]*)", text, re.MULTILINE)) <= targets
+    for name in re.findall(r"python (scripts/\w+\.py)", text):
+        assert (ROOT / name).is_file(), name
+
+
+def test_missing_addresses_are_a_warning_until_it_is_published(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = _script("release_check")
+    wheel = tmp_path / "slalom_xai-0.2.0-py3-none-any.whl"
+    told = "Metadata-Version: 2.4\nName: slalom-xai\n" + "Classifier: Typing :: Typed\n" * 8
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in ("slalom/py.typed", "slalom_lab/py.typed", "slalom/bundled/model.safetensors"):
+            archive.writestr(name, "")
+        archive.writestr("slalom_xai-0.2.0.dist-info/METADATA", told)
+    check.check_wheel(wheel)
+    assert "WARNING: the metadata has no project URL for Changelog" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="project URLs are missing"):
+        check.check_wheel(wheel, "owner/name")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems need a few packages more")

@@ -305,7 +305,21 @@ def order(found: Iterable[str]) -> list[str]:
 
 
 def explained(comparison: Comparison) -> dict[str, Explanation]:
-    """The methods that gave an explanation."""
+    """The methods that gave an explanation.
+
+    Args:
+        comparison: what `compare` returned; a method that failed has its reason there instead.
+
+    Returns:
+        The explanations, by method.
+
+    Example:
+        >>> from slalom import Explainer
+        >>> from slalom.compare import compare, explained
+        >>> found = compare(Explainer(), "a dull film", ["occlusion", "random"])
+        >>> sorted(explained(found))
+        ['occlusion', 'random']
+    """
     return {name: found for name, found in comparison.items() if not isinstance(found, str)}
 
 
@@ -330,6 +344,20 @@ def correlations(comparison: Comparison, signed: bool = False) -> FloatArray:
 
     Of their sizes |score|, because some methods (attention, norms) have no sign; or with `signed` of the
     scores as they are. NaN where a method scores all tokens alike.
+
+    Args:
+        comparison: what `compare` returned.
+        signed: compare the scores with their signs.
+
+    Returns:
+        A square matrix, in the order of the methods that gave an explanation.
+
+    Example:
+        >>> from slalom import Explainer
+        >>> from slalom.compare import compare, correlations
+        >>> found = compare(Explainer(), "a dull film", ["occlusion", "random"])
+        >>> correlations(found).shape
+        (2, 2)
     """
     scores = np.array([found.shown.score() for found in explained(comparison).values()], dtype=float)
     ranks = rankdata(scores if signed else np.abs(scores), axis=1)

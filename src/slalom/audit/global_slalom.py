@@ -41,6 +41,15 @@ class GlobalSlalom:
 
     Two exclusive labels have one output, the log-odds of the second; more have one each, centred over the
     labels; independent labels have one output, that of `target`.
+
+    Example:
+        >>> from slalom import Explainer
+        >>> from slalom.audit.global_slalom import fit_global
+        >>> fitted = fit_global(Explainer(), ["a great film", "a dull film"], queries=100, min_count=1)
+        >>> fitted.outputs
+        ('positive',)
+        >>> sorted(fitted.types)
+        ['a', 'dull', 'film', 'great']
     """
 
     types: tuple[str, ...]
@@ -172,10 +181,29 @@ def fit_global(
 ) -> GlobalSlalom:
     """Fit one SLALOM to a model's answers about excerpts of many texts.
 
-    model: an `Explainer`, or whatever one takes. texts: a corpus, or a vocabulary of single words.
-    queries: how many excerpts to ask about; by default 25 for each type, 2 000 to 300 000. min_count: types
-    with fewer copies share one pair of scores; "auto" chooses 1 to 20, by the size of the
-    corpus. target: the label, for models of independent labels.
+    Args:
+        model: an `Explainer`, or whatever one takes.
+        texts: a corpus, or a vocabulary of single words.
+        queries: how many excerpts to ask about; by default 25 for each type, 2 000 to 300 000.
+        seed: the same seed asks about the same excerpts.
+        min_count: types with fewer copies share one pair of scores; "auto" chooses 1 to 20, by the size of
+            the corpus.
+        target: the label, for models of independent labels.
+        background: whether special tokens get a value and an importance.
+        progress: called with the number of queries that were answered.
+
+    Returns:
+        The fitted surrogate, with its fidelity on excerpts and documents that were held out.
+
+    Raises:
+        InputError: the texts are none, or an option is out of its range.
+
+    Example:
+        >>> from slalom import Explainer
+        >>> from slalom.audit.global_slalom import fit_global
+        >>> fitted = fit_global(Explainer(), ["a great film", "a dull film"], queries=100, min_count=1)
+        >>> bool(fitted.values[fitted.types.index("great"), 0] > fitted.values[fitted.types.index("dull"), 0])
+        True
     """
     if isinstance(texts, str) or not isinstance(texts, Iterable):
         raise InputError(f"texts must be many texts, not a {type(texts).__name__}; give a list")

@@ -71,6 +71,23 @@ def protocol(
 
     That is all a protocol is. It stands in a file of `slalom.evaluate.protocols` (relatives may share one),
     in another package (entry point group `slalom.protocols`), or in a program that hands it to `evaluate`.
+
+    Args:
+        name: what the protocol is called in tables and on the command line.
+        good: the numbers that it gives, each with "high" or "low": what is good.
+        needs: what it needs beside a text, its model and an explanation.
+
+    Returns:
+        A decorator that gives the function back.
+
+    Example:
+        >>> from slalom.evaluate.protocol import declared, protocol
+        >>> @protocol("longest", good={"characters": "high"})
+        ... def longest(case):
+        ...     strongest = case.explanation.score().argmax()
+        ...     return {"characters": float(len(case.explanation.tokens[strongest]))}
+        >>> declared(longest).name
+        'longest'
     """
 
     def declare(measure: _Function) -> _Function:
@@ -100,7 +117,16 @@ class NotApplicable(SlalomError):  # noqa: N818 - nothing went wrong
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One explanation of one document, to be judged."""
+    """One explanation of one document, to be judged.
+
+    Example:
+        >>> from slalom import Explainer
+        >>> from slalom.data import Document
+        >>> from slalom.evaluate.protocol import make_case
+        >>> case = make_case(Explainer(), Document("a dull film"), method="occlusion")
+        >>> case.explanation.method, case.document.text
+        ('occlusion', 'a dull film')
+    """
 
     ask: Ask
     """Of the tokens that were explained; one for all methods of a text, so that nothing is asked twice."""

@@ -20,7 +20,20 @@ Number = tuple[str, str]
 
 @dataclass(frozen=True)
 class Table:
-    """What the tables, figures and the terminal show, computed once."""
+    """What the tables, figures and the terminal show, computed once.
+
+    Example:
+        >>> import tempfile
+        >>> from slalom import Explainer
+        >>> from slalom.data import Document
+        >>> from slalom.evaluate.run import evaluate
+        >>> from slalom.evaluate.table import Table
+        >>> films = [Document("dull, lifeless and far too long"), Document("an honest, moving film")]
+        >>> with tempfile.TemporaryDirectory() as out:
+        ...     results = evaluate(Explainer(), films, ["slalom", "random"], ["removals"], out)
+        >>> Table(results).cells["removals", "mse"]["slalom"].n
+        2
+    """
 
     results: Results
 

@@ -142,7 +142,19 @@ class _Asking:
 
 
 def bundled() -> Path:
-    """The directory of the model that comes with the package."""
+    """The directory of the model that comes with the package.
+
+    Returns:
+        A folder in the Hugging Face layout, with safetensors weights.
+
+    Raises:
+        ModelError: the package was installed without it.
+
+    Example:
+        >>> from slalom.models import bundled
+        >>> bundled().name
+        'bundled'
+    """
     path = Path(str(files("slalom").joinpath("bundled")))
     if not (path / "config.json").is_file():
         raise ModelError("this installation has no bundled model; name a model: a directory or a hub id")

@@ -28,7 +28,13 @@ LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one request may ask for, and how many requests there may be."""
+    """How much one request may ask for, and how many requests there may be.
+
+    Example:
+        >>> from slalom.web import Limits
+        >>> Limits(seconds=30).characters
+        20000
+    """
 
     characters: int = 20_000
     """Of a text, or of both texts of a pair."""
@@ -104,12 +110,27 @@ def create_app(
     reports: str | Path | None = None,
     corpora: Mapping[str, str | Path] | None = None,
 ) -> FastAPI:
-    """The ASGI application. `models` are what `slalom.Explainer` takes, by the names they are served under.
+    """The page and its API as an ASGI application. The models are opened here, and kept.
 
-    The models are opened here, and kept. `token` guards /api, /reports and /corpora; `hosts` are the
-    names besides localhost under which the server is reached; `reports` is a directory for saved reports,
-    which otherwise live in memory; `corpora` are folders that `slalom explain-corpus` wrote, by the names
-    that the page lists them under.
+    Args:
+        models: what `slalom.Explainer` takes, by the names they are served under; by default the bundled one.
+        token: guards /api, /reports and /corpora.
+        hosts: names besides localhost under which the server is reached.
+        limits: how much a request may ask for.
+        reports: a directory for saved reports, which otherwise live in memory.
+        corpora: folders that `slalom explain-corpus` wrote, by the names that the page lists them under.
+
+    Returns:
+        The application; any ASGI server runs it.
+
+    Raises:
+        MissingExtraError: the extra `web` is not installed.
+
+    Example:
+        >>> from slalom.web import create_app
+        >>> app = create_app({"shouting": lambda texts: [float(text.isupper()) - 0.5 for text in texts]})
+        >>> app.title
+        'slalom'
     """
     try:
         import fastapi  # noqa: F401  # pyright: ignore[reportUnusedImport]
