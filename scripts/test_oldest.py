@@ -1,6 +1,6 @@
 """The tests of model access with the oldest transformers that pyproject.toml allows: `make test-oldest`.
 
-    python scripts/test_oldest.py [--transformers 4.48.0] [PYTEST ARGUMENT ...]
+    python scripts/test_oldest.py [--transformers 4.56.0] [PYTEST ARGUMENT ...]
 
 The environment is `.venv-oldest`. What transformers does not decide stays at the pins of constraints.txt.
 """

@@ -30,7 +30,9 @@ NOT_RUN = {
 """Commands that are read but not run here (tests/test_docs.py checks their options), and why."""
 SMALLER = {
     " --workers 8": "",  # Ray has tests of its own
-    " --limit 100": " --limit 2",
+    " --limit 100": " --limit 1 --protocols deletion",
+    "evaluate --data reviews.csv ": "evaluate --data reviews.csv --limit 1 --protocols deletion ",
+    "deletion --out results": "deletion --methods slalom,random --out results",
     " --layers 4 --width 256": " --layers 1 --width 32",
     "limit=4000": "limit=20",
     'parts=("overhead", "limits")': 'parts=("limits",)',

@@ -176,7 +176,7 @@ def test_the_docs_name_every_protocol_and_their_example_runs(capsys: pytest.Capt
     assert [name for name in names() if f"`{name}`" not in text] == []
     exec(text.partition("```python\n")[2].partition("```")[0], {})
     assert "Average(mean=" in capsys.readouterr().out
-    assert Path("results/results.parquet").exists()
+    assert Path("judged/results.parquet").exists()
 
 
 def test_a_narrow_terminal_has_an_answer_standard_errors_and_whole_words(monkeypatch: pytest.MonkeyPatch):

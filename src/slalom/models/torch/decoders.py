@@ -196,7 +196,7 @@ def _continued(forward: Forward, ids: IntArray, types: IntArray, length: int) ->
     """Answers to sequences whose first `length` tokens are the same."""
     with torch.inference_mode():
         begun = forward.output(ids[:1, :length], types[:1, :length], use_cache=True)
-        cache = _checked(getattr(begun, "past_key_values", None), text_config(_decoder(forward)))
+        cache = _checked(getattr(begun, "past_key_values", None))
         cache.batch_repeat_interleave(len(ids))
         mask = torch.ones(ids.shape, dtype=torch.long, device=forward.device)
         output = forward.output(
@@ -205,15 +205,12 @@ def _continued(forward: Forward, ids: IntArray, types: IntArray, length: int) ->
         return logits_of(output, len(ids)).cpu().double().numpy()
 
 
-def _decoder(forward: Forward) -> nn.Module:
-    head = forward.module
-    return head.causal if isinstance(head, AnswerHead) else head
-
-
 def _may_share(forward: Forward) -> bool:
     """Whether this is a decoder of transformers' own, which reads its answer off its last tokens."""
-    module = _decoder(forward)
-    ending = "ForSequenceClassification" if module is forward.module else "ForCausalLM"
+    head = forward.module
+    module, ending = (
+        (head.causal, "ForCausalLM") if isinstance(head, AnswerHead) else (head, "ForSequenceClassification")
+    )
     kind = type(module)
     return (
         is_pretrained(module)
@@ -230,17 +227,11 @@ class _Cache(Protocol):
     def batch_repeat_interleave(self, repeats: int) -> None: ...
 
 
-def _checked(cache: object, config: object) -> _Cache:
+def _checked(cache: object) -> _Cache:
     """A cache of keys and values of the plain kind; no other is copied here."""
-    if isinstance(cache, tuple):  # transformers below 4.54, as are caches with `key_cache`
-        from transformers import DynamicCache
-
-        cache = DynamicCache.from_legacy_cache(cache)  # pyright: ignore[reportAttributeAccessIssue]
-    old = getattr(cache, "key_cache", None)
-    layers = getattr(cache, "layers", None) or old
+    layers = getattr(cache, "layers", None)
     if type(cache).__name__ != "DynamicCache" or not layers:
         raise TypeError(f"a cache of another kind: {type(cache).__name__}")
-    windows = getattr(config, "sliding_window", None) and getattr(config, "use_sliding_window", True)
-    if windows if old else any(type(layer).__name__ != "DynamicLayer" for layer in layers):
+    if any(type(layer).__name__ != "DynamicLayer" for layer in layers):
         raise TypeError("a cache with layers of another kind")
     return cast(_Cache, cache)
