@@ -74,7 +74,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SLALOM_CACHE", str(tmp_path / "cache"))
     (tmp_path / "my-model").symlink_to(bundled())
-    texts = ["a great film", "an awful film", "great music and a dull story", "not bad at all"]
+    texts = [
+        "a great film with a wonderful cast",
+        "an awful film and a waste of time",
+        "great music and a rather dull story",
+        "not bad at all if you like it slow",
+    ]
     words = [text.split() for text in texts]
     marks = [[int(word in ("great", "awful", "dull", "bad")) for word in line] for line in words]
     table = pandas.DataFrame({"text": texts, "label": [1, 0, 0, 1], "words": words, "consensus": marks})
