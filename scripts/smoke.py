@@ -90,7 +90,16 @@ def data() -> None:
     Path("reviews.csv").write_text(REVIEWS)
     pandas.read_csv("reviews.csv").to_parquet("reviews.parquet")
     command(
-        "evaluate", "--data", "reviews.parquet", "--limit", "2", "--methods", "slalom,random", "--out", "out"
+        "evaluate",
+        "--data",
+        "reviews.parquet",
+        "--limit",
+        "2",
+        "--methods",
+        "slalom,random",
+        "--out",
+        "out",
+        "--no-figures",
     )
     assert any(Path("out").iterdir())
 
