@@ -38,7 +38,7 @@ TOLERANCE = 1e-5
 IGNORED = re.compile(
     r"seconds|version|time|wall|created|when|commit|engine|machine|memory|path|granularity|platform|^explain$"
     r"|^side$|^fingerprint$|^summary$|^rate$|^cpu|threads|^digest$|^title$|^claim|^about$|^command$"
-    r"|^made_by$|_checksums|^ratios?$|^profile$|^goals$"
+    r"|^made_by$|_checksums|^ratios?$|^profile$|^goals$|^measured$|^took$"
 )
 """Names of what may differ: how long, on what, and words that changed on purpose."""
 LINES, PORT_WAIT = 24, 120.0
@@ -89,7 +89,8 @@ OLDER = {
 
 ISSUE_16 = "measured on copies of today's design (issue 16)"
 KNOWN = (
-    ("compare", r"\.predicted\b", ISSUE_16),
+    ("serve", r"\.(id|report) is", "reports have random names"),
+    ("", r"compar.*\.predicted\b|^\.said\.predicted\b", ISSUE_16),
     ("evaluate", r"comparisons\.parquet.*\.p\b", "two tests must show a difference, not one (issue 20)"),
     ("", r"\.linear\b.* is 'gone'", "the score `linear` is called `share` (issue 18)"),
     ("", r"\.(verdict|level|trust)\b", "the bands of the verdict have moved (issue 16)"),
