@@ -3,8 +3,8 @@
     python benchmarks/all_scales.py run --model DIR --data yelp.parquet --out encoder.json [--before CHECKOUT]
     python benchmarks/all_scales.py table encoder.json bundled.json … --out docs/results/all-scales.md
 
-`--model` is a directory, "bundled", "smollm2" (a prompted language model as a function over texts) or
-"words:DIR" (a model as a black box over words). Documents are drawn from the split test, half
+`--model` is a directory, "bundled", "smollm2" (a prompted language model as a function over texts),
+"prompted:DIR" (a prompted language model of transformers) or "words:DIR" (a model as a black box over words). Documents are drawn from the split test, half
 of them of 30 to 120 tokens and half of 150 to 256, by a seed. For every document and method: R² of the
 predictions for 300 fresh copies of all sizes (maths 3f), the squared error under 1 to 10 removals beside that
 of predicting no change, deletion AOPC, tokens read and seconds. `--before` names a checkout of version 0.1,
@@ -111,6 +111,11 @@ def opened(model: str) -> slalom.Explainer:
         from slalom_lab.experiments._shared.smollm import prompted
 
         return slalom.Explainer(prompted(), labels=["negative", "positive"])
+    if model.startswith("prompted:"):
+        from prompted import LABELS, PROMPT
+
+        where = model.removeprefix("prompted:")
+        return slalom.Explainer(where, prompt=PROMPT, labels=LABELS, chat=False)
     if model.startswith("words:"):
         inner = slalom.Explainer(model.removeprefix("words:")).model
 
