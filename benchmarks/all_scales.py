@@ -4,11 +4,12 @@
     python benchmarks/all_scales.py table encoder.json bundled.json … --out docs/results/all-scales.md
 
 `--model` is a directory, "bundled", "smollm2" (a prompted language model as a function over texts),
-"prompted:DIR" (a prompted language model of transformers) or "words:DIR" (a model as a black box over words). Documents are drawn from the split test, half
-of them of 30 to 120 tokens and half of 150 to 256, by a seed. For every document and method: R² of the
-predictions for 300 fresh copies of all sizes (maths 3f), the squared error under 1 to 10 removals beside that
-of predicting no change, deletion AOPC, tokens read and seconds. `--before` names a checkout of version 0.1,
-whose default and efforts are then measured on the same documents by a process of their own.
+"prompted:DIR" (a prompted language model of transformers) or "words:DIR" (a model as a black box over
+words). Documents are drawn from the split test, half of them of 30 to 120 tokens and half of 150 to 256, by
+a seed. For every document and method: R² of the predictions for 300 fresh copies of all sizes (maths 3f),
+the squared error under 1 to 10 removals beside that of predicting no change, deletion AOPC, tokens read and
+seconds. `--before` names a checkout of version 0.1, whose default and efforts are then measured on the same
+documents by a process of their own.
 """
 
 from __future__ import annotations
