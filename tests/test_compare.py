@@ -11,10 +11,10 @@ from scipy.stats import spearmanr
 
 from handmade import HOSTILE, REVIEW, hostile_explanation, single_score
 from slalom.api import Explainer
-from slalom.compare import Compared, Predicted, compare, correlations, explained, order, ranked, skipped
+from slalom.compare import Compared, Predicted, compare, correlations, explained, order, skipped
 from slalom.errors import InputError, SlalomError, SlalomWarning
 from slalom.explainers import names
-from slalom.view.compare import show, told
+from slalom.view.compare import ranked, show, told
 from slalom.view.compare_html import render
 from zoo import tiny
 

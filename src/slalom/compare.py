@@ -71,7 +71,6 @@ class Compared(dict[str, Explanation | str]):
     """
 
     predicted: Predicted = Predicted()
-    """How well each of them predicts the model here."""
 
     def __repr__(self) -> str:
         done, not_run = list(explained(self)), list(skipped(self))
@@ -129,17 +128,13 @@ class Compared(dict[str, Explanation | str]):
         Returns:
             A dictionary of JSON's own types.
         """
-        found = explained(self)
+        found, tried = explained(self), self.predicted
         return {
             "format": "slalom-comparison",
             "version": 1,
             "methods": {name: explanation.to_dict() for name, explanation in found.items()},
             "not_run": skipped(self),
-            "predicted": {
-                "copies": self.predicted.copies,
-                "r2": dict(self.predicted.r2),
-                "tied": list(self.predicted.tied),
-            },
+            "predicted": {"copies": tried.copies, "r2": dict(tried.r2), "tied": list(tried.tied)},
             "correlations": {
                 "order": list(found),
                 "size": correlations(self) if found else [],
@@ -314,24 +309,12 @@ def explained(comparison: Comparison) -> dict[str, Explanation]:
         The explanations, by method.
 
     Example:
-        >>> from slalom import Explainer
+        >>> import slalom
         >>> from slalom.compare import compare, explained
-        >>> found = compare(Explainer(), "a dull film", ["occlusion", "random"])
-        >>> sorted(explained(found))
+        >>> sorted(explained(compare(slalom.Explainer(), "a dull film", ["occlusion", "random"])))
         ['occlusion', 'random']
     """
     return {name: found for name, found in comparison.items() if not isinstance(found, str)}
-
-
-def ranked(comparison: Comparison) -> dict[str, Explanation]:
-    """The same, the method that predicts the model best first; as they came where that was not tested."""
-    found, r2 = explained(comparison), predicted_of(comparison).r2
-    return {name: found[name].shown for name in sorted(found, key=lambda name: -r2.get(name, 0.0))}
-
-
-def predicted_of(comparison: Comparison) -> Predicted:
-    """How well the methods predict the model; nothing for what `compare` did not make."""
-    return comparison.predicted if isinstance(comparison, Compared) else Predicted()
 
 
 def skipped(comparison: Comparison) -> dict[str, str]:
@@ -353,15 +336,14 @@ def correlations(comparison: Comparison, signed: bool = False) -> FloatArray:
         A square matrix, in the order of the methods that gave an explanation.
 
     Example:
-        >>> from slalom import Explainer
+        >>> import slalom
         >>> from slalom.compare import compare, correlations
-        >>> found = compare(Explainer(), "a dull film", ["occlusion", "random"])
-        >>> correlations(found).shape
+        >>> correlations(compare(slalom.Explainer(), "a dull film", ["occlusion", "random"])).shape
         (2, 2)
     """
     scores = np.array([found.shown.score() for found in explained(comparison).values()], dtype=float)
     ranks = rankdata(scores if signed else np.abs(scores), axis=1)
     centred = ranks - ranks.mean(axis=1, keepdims=True)
-    norms = np.sqrt((centred**2).sum(axis=1))
+    norms = np.linalg.norm(centred, axis=1)
     scale = np.outer(norms, norms)
-    return np.where(scale > 0, centred @ centred.T / np.where(scale > 0, scale, 1.0), np.nan)
+    return np.divide(centred @ centred.T, scale, out=np.full_like(scale, np.nan), where=scale > 0)

@@ -163,7 +163,8 @@ def verdict(table: Table) -> str:
         return _undecided(table, judged)
     wins = {m: sum(table.leads(number, m) for number in numbers) for m in table.results.methods}
     most = max(wins.values())
-    best, *tied = sorted((m for m in wins if wins[m] == most), key=lambda m: (_cost(table, m), m))
+    leaders = [m for m in wins if wins[m] == most]
+    best, *tied = sorted(leaders, key=lambda m: (_distance(table, m, numbers), _cost(table, m), m))
     parts = [f"Use {best}: best or tied in {_of(most, len(numbers))}"]
     if tied:
         parts.append(f"{_and(tied)} {'is' if len(tied) == 1 else 'are'} so as often")
@@ -227,6 +228,14 @@ def _behind(table: Table, best: str, method: str, number: Number) -> tuple[float
         return 0.0, 1.0
     gap, span = means[best] - means[method], means[best] - min(means.values())
     return gap, gap / span if span > 0 else 0.0
+
+
+def _distance(table: Table, method: str, numbers: list[Number]) -> float:
+    """How far a method is from the best mean, as a share of the way to the worst, on average over numbers.
+
+    Where documents are few, a method may be tied and yet much worse by all that was seen.
+    """
+    return sum(max(_behind(table, one, method, n)[1] for one in table.cells[n]) for n in numbers)
 
 
 def _cheaper(table: Table, best: str, cheap: str, numbers: list[Number]) -> str:

@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from slalom.compare import Comparison, Predicted, correlations, explained, predicted_of, ranked, skipped
+from slalom.compare import Compared, Comparison, Predicted, correlations, explained, skipped
 from slalom.explanation import Explanation
 from slalom.tokens import Tokens
 from slalom.view import sentences
@@ -34,6 +34,17 @@ class Cell:
     positions: tuple[int, ...]
     gap: bool
     """Whether a blank stands before it."""
+
+
+def ranked(comparison: Comparison) -> dict[str, Explanation]:
+    """The same, the method that predicts the model best first; as they came where that was not tested."""
+    found, r2 = explained(comparison), predicted_of(comparison).r2
+    return {name: found[name].shown for name in sorted(found, key=lambda name: -r2.get(name, 0.0))}
+
+
+def predicted_of(comparison: Comparison) -> Predicted:
+    """How well the methods predict the model; nothing for what `compare` did not make."""
+    return comparison.predicted if isinstance(comparison, Compared) else Predicted()
 
 
 def show(comparison: Comparison, console: Console | None = None, *, signed: bool = False) -> None:

@@ -7,11 +7,11 @@ from html import escape
 
 import numpy as np
 
-from slalom.compare import Comparison, correlations, explained, predicted_of, ranked, skipped
+from slalom.compare import Comparison, correlations, explained, skipped
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray
 from slalom.view import sentences
-from slalom.view.compare import Cell, caption, cells_of, shared, shares_of, told
+from slalom.view.compare import Cell, caption, cells_of, predicted_of, ranked, shared, shares_of, told
 from slalom.view.html import first, static_text
 from slalom.view.page import COMPARISON, FRAGMENT, shade, skeleton
 from slalom.view.sentences import NO_SIDE
