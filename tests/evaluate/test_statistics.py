@@ -233,3 +233,11 @@ def test_scatter_alone_earns_no_tie():
     assert means["occlusion"] < means["kernel_shap"] < means["random"]
     assert found.differences["random"].p > 0.05 > found.differences["kernel_shap"].p
     assert found.tied == ("occlusion",)
+
+
+def test_a_difference_that_is_the_same_everywhere_is_one_and_hides_no_other():
+    wiggle = np.linspace(-0.3, 0.3, 12)
+    same = np.full(12, 0.7) + 0.1 - 0.1 * np.ones(12)
+    first, second = compared(np.column_stack([same, 0.5 + wiggle]))
+    assert first < 0.01
+    assert second < 0.01

@@ -160,6 +160,8 @@ def _resampled(gaps: FloatArray, draws: int, seed: int) -> tuple[FloatArray, Ite
     counts = present.sum(axis=0)
     means = np.where(present, gaps, 0.0).sum(axis=0) / counts
     centred = np.where(present, gaps - means, 0.0)
+    # rounding: what differs by the same on all documents has no spread
+    centred = np.where(np.abs(centred) > 1e-12 * np.abs(means), centred, 0.0)
     variance = (centred**2).sum(axis=0) / np.maximum(counts - 1, 1)
     observed = _ratio(counts * means**2, variance)
     rng, n = np.random.default_rng([seed, 0xB007]), len(gaps)
