@@ -96,6 +96,8 @@ def measured(explainer: slalom.Explainer, text: str, number: int) -> list[dict[s
         """The model's scores for copies that hold these words (N × n)."""
         return target.score(ask(from_keep(words[:, owner])))
 
+    if found.surrogate is None:
+        raise ValueError("the default method fits a surrogate")
     told = {"slalom": pairs_in_text(found.surrogate, n)}
     told |= {f"shapiq, {times} × the copies": shapiq(answers, n, times * queries, number) for times in (1, 4)}
     pairs = chosen(told, n, np.random.default_rng([number, 78]))
@@ -109,7 +111,7 @@ def measured(explainer: slalom.Explainer, text: str, number: int) -> list[dict[s
 
 def shapiq(answers: Any, n: int, budget: int, seed: int) -> np.ndarray:
     """(n, n) coefficients of pairs, by shapiq's regression; the empty copy says what an unread text says."""
-    from shapiq import RegressionFSII
+    from shapiq import RegressionFSII  # pyright: ignore[reportMissingImports]
 
     def game(coalitions: np.ndarray) -> np.ndarray:
         kept = np.asarray(coalitions, dtype=bool)
@@ -143,7 +145,7 @@ def together(answers: Any, n: int, pairs: np.ndarray) -> np.ndarray:
 
 
 def judged(told: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    rank = spearmanr(told, truth).statistic if np.ptp(told) > 0 and np.ptp(truth) > 0 else 0.0
+    rank = float(np.asarray(spearmanr(told, truth))[0]) if np.ptp(told) > 0 and np.ptp(truth) > 0 else 0.0
     gain = float(told @ truth) / max(float(told @ told), 1e-12)
     strongest = np.argsort(-np.abs(told))[:5]
     return {

@@ -256,16 +256,16 @@ def judged(costs: dict[str, int], **levels: float) -> Table:
 
 def test_of_tied_methods_the_better_one_is_recommended():
     """A wide error may tie a method that is much worse by all that was seen."""
-    finished = []
+    finished, methods = [], ("slalom", "occlusion", "random")
     for place in range(12):
         name = f"d{place}"
-        worth = {"slalom": 0.9, "occlusion": 0.9 if place % 6 else -1.0, "random": 0.2}
+        worth = dict(zip(methods, (0.9, 0.9 if place % 6 else -1.0, 0.2), strict=True))
         rows = tuple(
             Measurement(name, m, "attribution", "deletion", "aopc", x + 0.001 * place)
             for m, x in worth.items()
         )
         finished.append(Finished(name, rows, tuple(Spent(name, m, 10, 1, 1, 0.1, 0.1) for m in worth), ()))
-    own = {"methods": {m: {} for m in worth}, "protocols": {"deletion": {"aopc": "high"}}}
+    own = {"methods": {m: {} for m in methods}, "protocols": {"deletion": {"aopc": "high"}}}
     table = Table(Results(SETTINGS | own, tuple(finished)))
     assert table.leads(table.main[0], "occlusion")
     assert verdict(table).startswith("Use slalom: ")

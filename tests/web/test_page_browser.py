@@ -140,7 +140,7 @@ def test_an_example_that_comes_late_is_not_in_the_way(browser: Browser, address:
         held: list[Route] = []
         page.route("**/reports/example/fragment", lambda route: held.append(route))
         page.reload()
-        until(lambda: page.evaluate("true") and held)
+        until(lambda: bool(page.evaluate("true") and held))
         page.locator("#past-list .open").click()
         text = page.locator("#explanation .text")
         expect(text).to_have_text(WORDS)
