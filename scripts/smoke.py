@@ -99,7 +99,6 @@ def data() -> None:
         "slalom,random",
         "--out",
         "out",
-        "--no-figures",
     )
     assert any(Path("out").iterdir())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,16 @@ def test_a_table_files_and_a_second_run_that_repeats_nothing():
     before = Path("out/documents.jsonl").read_bytes()
     assert run("--no-figures").exit_code == 0
     assert Path("out/documents.jsonl").read_bytes() == before
+
+
+def test_without_matplotlib_there_are_no_figures_unless_they_are_asked_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr(sys.modules["slalom.cli.evaluate"], "find_spec", lambda name: None)
+    result = run()
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == "wrote out/table.md and the tables beside it\n"
+    assert not Path("out/figures").exists()
+    assert "slalom-xai[plot]" in run("--figures", "--fresh").stderr
 
 
 def test_json_is_one_document_and_quiet_is_quiet():

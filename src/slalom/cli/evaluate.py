@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -80,7 +81,8 @@ Units = Annotated[
 Workers = Annotated[
     int, o.option(WORK, "--workers", "-w", min=1, help="Processes that share the documents; 1 by default.")
 ]
-Figures = Annotated[bool, o.option(o.OUTPUT, "--figures/--no-figures", help="Draw figures, or not.")]
+_FIGURES = "Draw figures, or not; by default where matplotlib is installed."
+Figures = Annotated[bool | None, o.option(o.OUTPUT, "--figures/--no-figures", help=_FIGURES)]
 
 
 @grouped
@@ -106,7 +108,7 @@ def evaluate(
     units: Units = None,
     workers: Workers = 1,
     fresh: o.Fresh = False,
-    figures: Figures = True,
+    figures: Figures = None,
     json: o.Json = False,
     quiet: o.Quiet = False,
 ) -> None:
@@ -128,7 +130,7 @@ def evaluate(
         still_libraries()
         chosen, judges = arguments.names(methods), arguments.names(protocols)
         judged = arguments.units(units, tokens=units is None)
-        _check_early(chosen, judges, figures)
+        drawn = _check_early(chosen, judges, figures)
         columns = _Columns(text, pair, label)
         found = _read(data, split, ("test", "validation"), data_dir, limit, seed, columns)
         labelled = None
@@ -161,7 +163,7 @@ def evaluate(
                 fresh=fresh,
                 progress=report,
             )
-        _deliver(results, out, figures, json, quiet)
+        _deliver(results, out, drawn, json, quiet)
 
 
 def _calls(methods: list[str] | None) -> list[arguments.Call]:
@@ -172,8 +174,8 @@ def _calls(methods: list[str] | None) -> list[arguments.Call]:
     return [{"method": variant.method, **variant.call} for variant in parse_methods(every)]
 
 
-def _check_early(methods: list[str] | None, protocols: list[str] | None, figures: bool) -> None:
-    """A wrong name or a missing package need not wait for the model to load."""
+def _check_early(methods: list[str] | None, protocols: list[str] | None, figures: bool | None) -> bool:
+    """A wrong name or a missing package need not wait for the model to load; whether figures are drawn."""
     from slalom.evaluate import parse_methods, parse_protocols
     from slalom.evaluate.figures import check_matplotlib
     from slalom.evaluate.results import check_pyarrow
@@ -185,6 +187,7 @@ def _check_early(methods: list[str] | None, protocols: list[str] | None, figures
         parse_methods(methods)
     if protocols is not None:
         parse_protocols(protocols)
+    return find_spec("matplotlib") is not None if figures is None else figures
 
 
 class _Columns(NamedTuple):
@@ -267,7 +270,7 @@ def _deliver(results: Results, out: Path, figures: bool, json: bool, quiet: bool
     else:
         _show(table)
     if not quiet:
-        say(f"wrote {out / 'table.md'} and the tables and figures beside it")
+        say(f"wrote {out / 'table.md'} and the {'tables and figures' if figures else 'tables'} beside it")
     if not table.cells:
         from slalom.errors import SlalomError
 
