@@ -67,6 +67,14 @@ def test_a_model_with_a_very_long_name(model: str) -> None:
     assert len(result.stderr) < 400
 
 
+def test_a_corpus_and_a_model_with_a_very_long_name(tmp_path: Path) -> None:
+    (tmp_path / "texts.csv").write_text("text\na great film\n")
+    words = [str(tmp_path / "texts.csv"), "--out", str(tmp_path / "out"), "--model", "a" * 4000]
+    result = CliRunner().invoke(app, ["explain-corpus", *words])
+    one_line(result, 1, "error: ")
+    assert len(result.stderr) < 400
+
+
 def test_a_config_of_absurd_size(tmp_path: Path) -> None:
     for part in tiny("bert"):
         part.save_pretrained(tmp_path)

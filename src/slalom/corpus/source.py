@@ -13,6 +13,7 @@ import hashlib
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -242,8 +243,12 @@ def model_source(model: str | None) -> str | None:
         raise InputError(
             f"a corpus is explained with a model by name: a directory or hub id; got {type(model).__name__}"
         )
-    path = None if model is None else Path(model).expanduser()
-    return str(path.resolve()) if path is not None and path.is_dir() else model
+    if model is None:
+        return None
+    with suppress(OSError, RuntimeError, ValueError):  # what cannot be a path is told by `resolve`
+        path = Path(model).expanduser()
+        return str(path.resolve()) if path.is_dir() else model
+    return model
 
 
 def model_identity(model: str | None) -> Record:
