@@ -69,6 +69,16 @@ def new_folder(path: str | os.PathLike[str]) -> Generator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder, made where it is missing; an InputError where that cannot be."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot write to the folder {os.fspath(path)!r:.99}: {why}") from error
+    return Path(path)
+
+
 def cache_folder() -> Path:
     """The folder that SLALOM_CACHE names, or the platform's own."""
     given = os.environ.get("SLALOM_CACHE")

@@ -107,3 +107,12 @@ def test_the_command_knows_its_cells(tmp_path: Path):
     told = CliRunner().invoke(app, ["league", "--out", str(tmp_path / "o"), "--cells", "gpt2-imdb"])
     assert told.exit_code == 0, told.stderr
     assert "not run: no model was given for this cell: --model gpt2=DIR" in told.stdout
+
+
+def test_a_file_in_the_place_of_the_folder_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    result = CliRunner().invoke(app, ["league", "--out", str(tmp_path / "file")])
+    assert result.exit_code == 1
+    assert "error: cannot write to the folder" in result.stderr
+    assert "unexpected" not in result.stderr
+    assert (tmp_path / "file").read_text() == "mine"

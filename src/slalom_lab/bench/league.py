@@ -18,7 +18,7 @@ from slalom.errors import SlalomError
 from slalom.evaluate.results import Finished, Results
 from slalom.evaluate.run import Progress, evaluate
 from slalom.evaluate.table import Table
-from slalom.files import Record, from_json, plain, read_text, to_json, write_text
+from slalom.files import Record, from_json, make_folder, plain, read_text, to_json, write_text
 
 METHODS = (
     "slalom",
@@ -101,8 +101,7 @@ def league(
     models: directories by name. methods: further ones, beside METHODS. limit: documents of a cell, fewer than
     its own number.
     """
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(out)
     before = {cell["name"]: cell for cell in _written(folder)["cells"]}
     for cell in cells:
         documents = min(cell.documents, limit or cell.documents)

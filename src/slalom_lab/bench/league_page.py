@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from slalom.evaluate.table import figure as number_text
-from slalom.files import write_text
+from slalom.files import make_folder, write_text
 from slalom_lab.bench.league import DOCUMENTS, PROTOCOLS
 
 FIRST = "all_scales r2"
@@ -138,8 +138,7 @@ def _curves(cell: Mapping[str, Any], folder: Path) -> Path:
     drawn.supxlabel("tokens read", fontsize=9)
     handles, labels = axes[0].get_legend_handles_labels()
     drawn.legend(handles, labels, loc="outside right upper", fontsize=7, frameon=False)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"league-{cell['name']}.svg"
+    path = make_folder(folder) / f"league-{cell['name']}.svg"
     with matplotlib.rc_context({"svg.hashsalt": "slalom"}):
         drawn.savefig(path, metadata={"Date": None})
     return path

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from slalom.errors import SlalomError
-from slalom.files import Record, check_same, from_json, plain, read_text, to_json, versions, write_text
+from slalom.files import (
+    Record,
+    check_same,
+    from_json,
+    make_folder,
+    plain,
+    read_text,
+    to_json,
+    versions,
+    write_text,
+)
 from slalom_lab.bench.settings import PARTS, BenchSettings, known
 from slalom_lab.bench.setup import Bench
 
@@ -67,7 +77,7 @@ def run(
         "parts": {},
     }
     if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         document["parts"] = {} if fresh else _earlier(folder / FILE, document)
     bench = Bench(settings, texts, say)
     document["model"] = describe(bench.model.name, bench.torch.module)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from slalom.errors import InputError, SlalomError
-from slalom.files import Record, from_json, plain, read_text, to_json, versions, write_text
+from slalom.files import Record, from_json, make_folder, plain, read_text, to_json, versions, write_text
 from slalom_lab import experiments
 from slalom_lab.experiments._shared.outcome import (
     ON_PAR,
@@ -184,10 +184,7 @@ def _sentence(error: Exception) -> str:
 
 
 def _write(folder: Path, report: ExperimentReport, run: Record) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
+    make_folder(folder)
     outcome = report.outcome
     if outcome is not None:
         write_text(folder / "rows.csv", _csv(outcome.rows))
