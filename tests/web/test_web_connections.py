@@ -7,6 +7,7 @@ import sys
 import time
 from types import SimpleNamespace
 
+import h11
 import httpx
 import pytest
 
@@ -125,8 +126,25 @@ def test_what_a_busy_server_has_not_read_yet_is_no_silence():
     with ours, theirs:
         line = object.__new__(connections.Connection)
         line.transport = SimpleNamespace(get_extra_info=lambda name: ours)  # pyright: ignore
+        line.conn = h11.Connection(h11.SERVER)
         assert not line._unread()
         theirs.sendall(b"GET")
+        assert line._unread()
+
+
+def test_who_has_asked_and_was_not_begun_with_yet_is_not_silent():
+    """Its request is whole, and the application is not called before the next turn of the loop."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        line = object.__new__(connections.Connection)
+        line.transport = SimpleNamespace(get_extra_info=lambda name: ours)  # pyright: ignore
+        line.conn = h11.Connection(h11.SERVER)
+        line.conn.receive_data(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n")
+        line.conn.next_event()
+        assert not line._unread()  # half of a request: the server waits for its client
+        line.conn.receive_data(b"{}")
+        line.conn.next_event()
+        line.conn.next_event()
         assert line._unread()
 
 

@@ -290,7 +290,7 @@ class Connection(H11Protocol):
     def _late(self, unread: float) -> None:
         """Ends the connection, unless the client is still reading what there was to read."""
         left = self.transport.get_write_buffer_size()
-        if 0 < left < unread:
+        if 0 < left < unread or self._unread():
             self._limit = self.loop.call_later(HEADER_SECONDS, self._late, left)
         else:
             self.transport.abort()
@@ -311,7 +311,9 @@ class Connection(H11Protocol):
             one.transport.abort()
 
     def _unread(self) -> bool:
-        """Whether its client has said something that a busy server has not looked at yet."""
+        """Whether its client has said something that a busy server has not looked at or begun with yet."""
+        if self.conn.their_state is h11.DONE:
+            return True
         own = self.transport.get_extra_info("socket")
         if own is None or own.fileno() < 0:
             return False
