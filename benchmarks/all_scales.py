@@ -231,10 +231,10 @@ Made by `benchmarks/all_scales.py run --model M --data D --seed S --before CHECK
 
 The encoders are MiniLM fine-tuned on 4,800 Yelp reviews (yelp-minilm, `scripts/train_encoder.py --per-label
 2400`, accuracy 0.94; its run was ended after 14 of 20 texts, before version 0.1) and on 4,000 IMDB reviews
-(imdb-minilm, which no choice of the design has asked anything). The GPT-2 (imdb-gpt2) is that of Table 2c
-(IMDB, 128 tokens at most, accuracy 0.74). smollm2 is SmolLM2-135M with a prompt. No choice of the design has
-seen the texts of these seeds; those of seed 77013 were looked at twice, the second time for the rows
-"slalom faithful" and "slalom 1000".
+(imdb-minilm, which no choice of the design has asked anything; ended after 17 of 20 texts, version 0.1 after
+the ten short ones). The GPT-2 (imdb-gpt2) is that of Table 2c (IMDB, 128 tokens at most, accuracy 0.74). No
+choice of the design has seen the texts of these seeds; those of seed 77013 were looked at twice, the second
+time for the rows "slalom faithful" and "slalom 1000".
 """
 
 
