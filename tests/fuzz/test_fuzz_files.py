@@ -72,7 +72,7 @@ def _change(rng: random.Random, document: Any) -> None:
         del inner[place]
     elif todo == 1 and isinstance(deeper, list) and deeper:
         deeper.append(rng.choice(deeper))
-    elif todo == 2 and isinstance(deeper, int | float) and math.isfinite(deeper):
+    elif todo == 2 and isinstance(deeper, int | float) and abs(deeper) < 1e300:
         inner[place] = deeper * rng.choice((-1, 0, 2, 10, 1e300, 1e-300))
     elif todo == 3 and isinstance(inner, dict):
         inner[text(rng)] = deeper

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 import time
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import h11
 import httpx
@@ -197,3 +199,16 @@ def test_what_is_no_request_is_answered_once_and_not_logged(
         assert heard == b"" or heard.startswith(b"HTTP/1.1 ")
         assert b" 500 " not in heard
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("error", [OSError(107, "not connected"), RuntimeError("closed")])
+def test_a_client_that_hung_up_in_between_is_no_error(error: Exception, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "LINGER_SECONDS", 0.0)
+
+    async def hang_up() -> None:
+        aborted, transport = asyncio.Event(), Mock(is_closing=lambda: False, can_write_eof=lambda: True)
+        transport.write_eof.side_effect, transport.abort = error, aborted.set
+        connections._Line(transport, lambda: True).close()
+        await asyncio.wait_for(aborted.wait(), HANGS)
+
+    asyncio.run(hang_up())

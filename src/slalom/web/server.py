@@ -182,9 +182,10 @@ class _Line:
             self._transport.close()
             return
         self.lingers = True
-        self._transport.write_eof()
-        self._transport.resume_reading()
         asyncio.get_running_loop().call_later(LINGER_SECONDS, self._transport.abort)
+        with suppress(OSError, RuntimeError):  # the client may have hung up in between
+            self._transport.write_eof()
+            self._transport.resume_reading()
 
 
 class Connection(H11Protocol):
