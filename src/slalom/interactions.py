@@ -21,6 +21,8 @@ from slalom.tokens import FloatArray, IntArray
 _ROWS = 4096
 """Copies that are predicted at once."""
 _MOST_ENUMERATED = 12
+_MOST_PAIRED = 100
+"""Positions of a long text among which pairs are looked for."""
 
 
 def interactions(surrogate: Heads | Slalom | Additive) -> FloatArray:
@@ -114,6 +116,15 @@ def strongest_pairs(matrix: FloatArray, count: int) -> list[tuple[int, int, floa
     rows, columns = np.triu_indices(len(matrix), 1)
     order = np.argsort(-np.abs(matrix[rows, columns]), kind="stable")[:count]
     return [(int(rows[k]), int(columns[k]), float(matrix[rows[k], columns[k]])) for k in order]
+
+
+def strongest_in_text(surrogate: Surrogate, sizes: FloatArray, count: int) -> list[tuple[int, int, float]]:
+    """The `count` strongest pairs at the whole text, among the positions of the largest `sizes` (n,)."""
+    if len(sizes) < 3:  # without both nothing is left
+        return []
+    among = np.sort(np.argsort(-sizes, kind="stable")[:_MOST_PAIRED])
+    pairs = strongest_pairs(pairs_in_text(surrogate, len(sizes), among), count)
+    return [(int(among[i]), int(among[j]), together) for i, j, together in pairs]
 
 
 def by_enumeration(worth: Callable[[FloatArray], FloatArray], n: int) -> FloatArray:

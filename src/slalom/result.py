@@ -14,7 +14,7 @@ import numpy as np
 from slalom.checks import Count, check
 from slalom.errors import InputError
 from slalom.files import Record
-from slalom.interactions import pairs_in_text, strongest_pairs
+from slalom.interactions import strongest_in_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -211,22 +211,12 @@ class Result:
         return _shown().picture(_this(self), kind, options)
 
 
-_MOST_PAIRED = 100
-"""Words of a long text among which pairs are looked for."""
-
-
 def paired(explanation: Explanation, k: int) -> list[tuple[int, int, float]]:
     """The `k` strongest pairs by their positions, with what they do together."""
     if explanation.surrogate is None:
         raise InputError(f"{explanation.method!r} fits no surrogate, so it knows of no pairs; use 'slalom'")
-    if len(explanation) < 3:  # without both nothing is left
-        return []
-    effect = np.abs(explanation.scores.get("removal", explanation.score()))
-    among = np.sort(np.argsort(-effect, kind="stable")[:_MOST_PAIRED])
-    found = strongest_pairs(
-        pairs_in_text(explanation.surrogate, len(explanation), among), check("k", k, Count)
-    )
-    return [(int(among[i]), int(among[j]), effect) for i, j, effect in found]
+    sizes = np.abs(explanation.scores.get("removal", explanation.score()))
+    return strongest_in_text(explanation.surrogate, sizes, check("k", k, Count))
 
 
 def _this(result: Result) -> Explanation:

@@ -123,12 +123,17 @@ def test_who_may_ask_again_stays_longer_than_who_never_asked(monkeypatch: pytest
             line.close()
 
 
+def connection_over(own: socket.socket) -> connections.Connection:
+    line = object.__new__(connections.Connection)
+    line.transport = SimpleNamespace(get_extra_info=lambda name: own)  # pyright: ignore
+    line.conn = h11.Connection(h11.SERVER)
+    return line
+
+
 def test_what_a_busy_server_has_not_read_yet_is_no_silence():
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        line = object.__new__(connections.Connection)
-        line.transport = SimpleNamespace(get_extra_info=lambda name: ours)  # pyright: ignore
-        line.conn = h11.Connection(h11.SERVER)
+        line = connection_over(ours)
         assert not line._unread()
         theirs.sendall(b"GET")
         assert line._unread()
@@ -138,9 +143,7 @@ def test_who_has_asked_and_was_not_begun_with_yet_is_not_silent():
     """Its request is whole, and the application is not called before the next turn of the loop."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        line = object.__new__(connections.Connection)
-        line.transport = SimpleNamespace(get_extra_info=lambda name: ours)  # pyright: ignore
-        line.conn = h11.Connection(h11.SERVER)
+        line = connection_over(ours)
         line.conn.receive_data(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n")
         line.conn.next_event()
         assert not line._unread()  # half of a request: the server waits for its client

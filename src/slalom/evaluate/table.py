@@ -231,7 +231,7 @@ def _behind(table: Table, best: str, method: str, number: Number) -> tuple[float
 
 
 def _distance(table: Table, method: str, numbers: list[Number]) -> float:
-    """How far a method is from the best mean, as a share of the way to the worst, on average over numbers.
+    """How far a method is from the best mean, as a share of the way to the worst, summed over numbers.
 
     Where documents are few, a method may be tied and yet much worse by all that was seen.
     """
