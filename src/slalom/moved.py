@@ -11,8 +11,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 PROTOCOLS = (
-    *("cost", "deletion", "eraser", "human_attention", "leave_one_out"),
-    *("naive_bayes_agreement", "recovery", "removals", "sanity", "stability"),
+    *("cost", "deletion", "eraser", "human_attention", "naive_bayes_agreement"),
+    *("recovery", "removals", "sanity", "stability"),
 )
 PARTS = ["equal_quality", "equal_samples", "limits", "memory", "overhead", "scaling", "together"]
 THEORY = {
@@ -77,6 +77,7 @@ MOVED = {
     **{f"slalom.evaluate.{name}": f"slalom.evaluate.protocols.{name}" for name in PROTOCOLS},
     "slalom.evaluate.budget": "slalom.evaluate.protocols.cost",
     "slalom.evaluate.insertion": "slalom.evaluate.protocols.deletion",
+    "slalom.evaluate.leave_one_out": "slalom.evaluate.protocols.removals",
     "slalom.evaluate.shorten": "slalom.evaluate.document",
     "slalom.evaluate.verdict": "slalom.evaluate.table",
     **{f"slalom.bench.{name}": f"slalom_lab.bench.parts.{name}" for name in PARTS},

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from planted_cases import planted_case, planted_output, truthful, with_scores
 from slalom.evaluate.protocol import NotApplicable
-from slalom.evaluate.protocols.leave_one_out import leave_one_out, measure
+from slalom.evaluate.protocols.removals import leave_one_out
+from slalom.evaluate.protocols.removals import measure_leave_one_out as measure
 from slalom.evaluate.statistics import correlation, likeness
 
 

@@ -16,7 +16,7 @@ import slalom
 from planted_cases import TEXT, WORDS, planted_case, planted_output, truthful, with_scores
 from slalom.data.dataset import Document
 from slalom.evaluate.protocol import Case, NotApplicable, make_case
-from slalom.evaluate.protocols import all_scales, deletion, eraser, lds, naopc
+from slalom.evaluate.protocols import all_scales, deletion, eraser, naopc
 from slalom.evaluate.protocols.deletion import kept_lowest
 from slalom.models.target import choose_target
 from slalom.surrogate import Additive
@@ -83,16 +83,16 @@ def test_short_and_constant_texts_are_not_judged():
 
 
 def test_lds_of_the_truth_is_one_and_of_random_scores_zero():
-    assert lds.measure(true_case())["spearman"] == pytest.approx(1.0, abs=1e-6)
-    found = [lds.measure(each)["spearman"] for each in random_scores(planted_case(), 100)]
+    assert all_scales.measure_lds(true_case())["spearman"] == pytest.approx(1.0, abs=1e-6)
+    found = [all_scales.measure_lds(each)["spearman"] for each in random_scores(planted_case(), 100)]
     assert abs(np.mean(found)) < 4 * np.std(found) / 10
 
 
 def test_halves_are_halves_and_the_score_is_spearmans():
-    keep = lds.halves(30, 128, 0)
+    keep = all_scales.halves(30, 128, 0)
     assert 0.4 < keep.mean() < 0.6
-    assert lds.lds(np.array([1.0, 2.0, 9.0]), np.array([0.0, 5.0, 6.0])) == pytest.approx(1.0)
-    assert lds.lds(np.zeros(3), np.array([0.0, 5.0, 6.0])) == 0.0
+    assert all_scales.lds(np.array([1.0, 2.0, 9.0]), np.array([0.0, 5.0, 6.0])) == pytest.approx(1.0)
+    assert all_scales.lds(np.zeros(3), np.array([0.0, 5.0, 6.0])) == 0.0
 
 
 # soft metrics

@@ -1,1 +1,1 @@
-"""The protocols. One file here is one protocol; its file name is its public name; nothing registers it."""
+"""The protocols: a function here under `@protocol(name, …)` is one, by that name; nothing else names it."""

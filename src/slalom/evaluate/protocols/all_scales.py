@@ -1,4 +1,4 @@
-"""How far an explanation describes the model on copies of all sizes, from one token to all but one."""
+"""How far an explanation predicts random copies of the text: of all sizes, and of half the tokens (LDS)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import numpy as np
 
 from slalom.designs import all_scales as design
 from slalom.evaluate.protocol import Case, NotApplicable, protocol
+from slalom.evaluate.statistics import correlation
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
+from slalom.perturb import from_keep
 from slalom.scores import r_squared
 from slalom.surrogate import Additive
 from slalom.tokens import BoolArray, FloatArray
@@ -99,3 +101,35 @@ def best_line(sums: FloatArray, truth: FloatArray) -> FloatArray:
     spread = float(centred @ centred)
     gain = max(float(centred @ truth) / spread, 0.0) if spread > 0 else 0.0
     return truth.mean() + gain * centred
+
+
+@protocol("lds", good={"spearman": "high"})
+def measure_lds(case: Case, *, score: str | None = None, copies: int = 128) -> dict[str, float]:
+    """LDS, the linear datamodelling score: are answers to random halves predicted in their order?
+
+    Each token is kept with probability one half, 128 times; Spearman's correlation of what the explanation
+    predicts (its surrogate, or the sum of the scores that are kept) with the label's score (Park et al.
+    2023).
+
+    The score of the surrogate, or of the sums of the score named.
+    """
+    explanation = case.explanation
+    keep = halves(len(explanation), copies, case.seed)
+    target = choose_target(case.ask.model, explanation.target, case.ask.whole())
+    truth = target.score(case.ask(from_keep(keep)))
+    if explanation.surrogate is None or score is not None:
+        return {"spearman": lds(keep @ explanation.score(score), truth)}
+    return {"spearman": lds(explanation.surrogate.predict(keep.astype(float))[:, 0], truth)}
+
+
+def halves(n: int, copies: int, seed: int) -> BoolArray:
+    """(≤ copies, n) which units are kept: each with probability one half; empty copies are left out."""
+    if n < 2:
+        raise NotApplicable("a text of one token has no halves")
+    keep = np.random.default_rng([seed, 0x1D5]).random((copies, n)) < 0.5
+    return keep[keep.any(axis=1)]
+
+
+def lds(predicted: FloatArray, truth: FloatArray) -> float:
+    """Spearman's correlation of predicted with true answers; 0 where the prediction is constant."""
+    return correlation(predicted, truth, "spearman")

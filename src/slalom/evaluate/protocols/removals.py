@@ -1,4 +1,4 @@
-"""Explanations beside random removals of several tokens."""
+"""Explanations beside what removing tokens does: each one alone, random ones, the strongest."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slalom.evaluate.protocol import Case, NotApplicable, protocol
+from slalom.evaluate.statistics import correlation
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
@@ -106,3 +107,44 @@ def _told(explanation: Explanation, keep: np.ndarray, score: str | None) -> Floa
         return -(~keep @ explanation.score(score))
     whole = explanation.surrogate.predict(np.ones((1, keep.shape[1])))
     return (explanation.surrogate.predict(keep.astype(float)) - whole)[:, 0]
+
+
+@protocol("leave_one_out", good={"kendall": "high", "spearman": "high"})
+def measure_leave_one_out(case: Case, *, score: str | None = None) -> dict[str, float]:
+    """Leave-one-out agreement: do the scores order the tokens as leaving each of them out does?
+
+    Rank correlations (Kendall, Spearman) of the signed score with the loss of the label's score when one
+    token is dropped.
+
+    Both correlations for the score to rank by, or for the one named; 0 where all tokens score alike.
+    """
+    truth, told = leave_one_out(case.ask, case.explanation), case.explanation.score(score)
+    return {
+        "kendall": correlation(told, truth, "kendall"),
+        "spearman": correlation(told, truth, "spearman"),
+    }
+
+
+def leave_one_out(ask: Ask, explanation: Explanation) -> FloatArray:
+    """(n,) what the label's score loses when each token is left out: f(t) − f(t without i)."""
+    n = len(explanation)
+    if n < 2:
+        raise NotApplicable("of a text of one token nothing can be left out")
+    target = choose_target(ask.model, explanation.target, ask.whole())
+    return target.score(ask.whole()[None]) - target.score(ask(from_keep(~np.eye(n, dtype=bool))))
+
+
+@protocol("top_k_drop", good={"drop": "high"}, needs="many queries")
+def measure_top_k_drop(case: Case, *, score: str | None = None, k: int = 3) -> dict[str, float]:
+    """Top-k drop: what the score of the label loses without the k strongest units (ContextCite's measure).
+
+    Log-odds of the whole text, less those without the k units of the largest signed score.
+    """
+    n = len(case.explanation)
+    if n <= k:
+        raise NotApplicable(f"the text has at most {k} units, and all of them would go")
+    kept = np.ones((2, n), dtype=bool)
+    kept[1, np.argsort(-case.explanation.score(score), kind="stable")[:k]] = False
+    logits = case.ask(from_keep(kept))
+    whole, without = choose_target(case.ask.model, case.explanation.target, logits[0]).score(logits)
+    return {"drop": float(whole - without)}
