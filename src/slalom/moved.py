@@ -67,6 +67,7 @@ MOVED = {
         for new, olds in ENGINES.items()
         for old in olds.split()
     },
+    "slalom.data.read": "slalom.data",
     "slalom.fit.data": "slalom.fit",
     "slalom.fit.readings": "slalom.scores",
     "slalom.corpus.summary": "slalom.audit.summary",

@@ -18,7 +18,8 @@ from slalom.audit.summary import Summary, summarize
 from slalom.corpus import schema
 from slalom.errors import InputError, SlalomWarning
 from slalom.theory.planted import planted_function
-from slalom.view.tables import to_csv, unstable
+from slalom.view.csv import to_csv
+from slalom.view.tables import unstable
 
 WORDS = [f"w{i}" for i in range(40)]
 

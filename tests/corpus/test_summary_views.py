@@ -20,9 +20,8 @@ from handmade import HOSTILE, slalom_explanation, tokens_of
 from slalom.audit.report import summary_report
 from slalom.audit.summary import summarize
 from slalom.cli import app
-from slalom.view.tables import Report, Table, least_count, sides, spurious, told
+from slalom.view.tables import Report, Table, least_count, show, sides, spurious, told
 from slalom.view.tables_html import render
-from slalom.view.tables_terminal import show
 
 
 @pytest.fixture(autouse=True)

@@ -15,10 +15,13 @@ import numpy as np
 from scipy import sparse
 
 from slalom.audit.wide_system import (
+    MOST,
+    TOLERANCE,
     Data,
     PosteriorSpread,
     Prior,
     WidePoint,
+    best_values,
     blocks,
     gradient,
     objective,
@@ -36,9 +39,6 @@ from slalom.tokens import FloatArray
 _MAX_ITERATIONS = 60
 _WARM_UP = 2
 """Steps before the variances are first estimated."""
-_TOLERANCE = 1e-3
-_MOST = 400
-"""Conjugate gradient steps of one system."""
 _EXACT = 1e-24
 """Of the outputs' squares: what is left when a SLALOM is described to the last digits."""
 _LARGEST_STEP = 3.0
@@ -121,7 +121,7 @@ def _iterate(data: Data, background: bool, seed: int) -> tuple[WidePoint, Prior,
     start = np.zeros(((data.counts.shape or (0, 0))[1] + 1, 1 + data.outputs.shape[1]))
     start[:, 1:] = prior.centre
     start[-1, 0] = 0.1 if background else 0.0
-    at = _values(data, prior, point(data, start))
+    at = best_values(data, prior, point(data, start))
     damping, rng = 1e-2, np.random.default_rng(seed)
     for iteration in range(1, _MAX_ITERATIONS + 1):
         if iteration > _WARM_UP:
@@ -152,12 +152,12 @@ def _step(
     free = _free(at, background, slope)
     while damping < 1e8:
         own = blocks(at, prior, damping)
-        step = solve(system(at, prior, damping, own), slope, own, free, _TOLERANCE, _MOST)[:, :, 0]
-        trial = _values(data, prior, point(data, _moved(at.parameters, step)))
+        step = solve(system(at, prior, damping, own), slope, own, free, TOLERANCE, MOST)[:, :, 0]
+        trial = best_values(data, prior, point(data, _moved(at.parameters, step)))
         if objective(data, prior, trial) <= now:
             return trial, max(damping / 10.0, 1e-9)
         damping *= 10.0
-    return _values(data, prior, at), 1e-2
+    return best_values(data, prior, at), 1e-2
 
 
 def _moved(parameters: FloatArray, step: FloatArray) -> FloatArray:
@@ -165,16 +165,6 @@ def _moved(parameters: FloatArray, step: FloatArray) -> FloatArray:
     moved = parameters + step * min(1.0, _LARGEST_STEP / max(longest, 1e-300))
     moved[-1, 0] = np.clip(moved[-1, 0], 0.0, _HEAVIEST * np.exp(moved[:-1, 0].mean()))
     return moved
-
-
-def _values(data: Data, prior: Prior, at: WidePoint) -> WidePoint:
-    """The point with the best values at these importances: a linear problem."""
-    free = np.ones((*at.parameters.shape, 1))
-    free[:, 0] = 0.0
-    own = blocks(at, prior)
-    slope = gradient(data, prior, at)
-    step = solve(system(at, prior, 0.0, own), slope, own, free, _TOLERANCE, _MOST)[:, :, 0]
-    return point(data, at.parameters + step)
 
 
 def _settled(data: Data, before: WidePoint, after: WidePoint) -> bool:

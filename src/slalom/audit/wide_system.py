@@ -26,6 +26,10 @@ _NOISE_FLOOR = 1e-14
 _ENTRIES = 8_000_000
 """Numbers that one round of samples may hold over the queries."""
 
+TOLERANCE = 1e-3
+MOST = 400
+"""Conjugate gradient steps of one system."""
+
 
 @dataclass(frozen=True, eq=False)
 class Data:
@@ -204,6 +208,16 @@ def solve(
         ratio = np.divide(new, size, out=np.zeros_like(size), where=size > 0)
         direction, size = scaled + ratio * direction, new
     return solution
+
+
+def best_values(data: Data, prior: Prior, at: WidePoint) -> WidePoint:
+    """The point with the best values at these importances: a linear problem."""
+    free = np.ones((*at.parameters.shape, 1))
+    free[:, 0] = 0.0
+    own = blocks(at, prior)
+    slope = gradient(data, prior, at)
+    step = solve(system(at, prior, 0.0, own), slope, own, free, TOLERANCE, MOST)[:, :, 0]
+    return point(data, at.parameters + step)
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,13 +90,13 @@ class ReportOutput:
 
             write_text(self.html, render(report))
         if self.csv is not None:
-            from slalom.view.tables import to_csv
+            from slalom.view.csv import to_csv
 
             write_text(self.csv, to_csv(report.tables))
         if document is not None:
             typer.echo(to_json(document))
         else:
-            from slalom.view.tables_terminal import show
+            from slalom.view.tables import show
 
             show(report, self.top)
         tell_written(self.quiet, self.html, self.csv)

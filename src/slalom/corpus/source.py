@@ -162,7 +162,7 @@ def _files(given: str) -> list[File] | None:
 
 def _located(given: str) -> str:
     """The file of a data set known by its name, where a folder of data sets holds it."""
-    from slalom.data.read import locate
+    from slalom.data import locate
 
     path = locate(given) if known(given) is not None else None
     return given if path is None else str(path)

@@ -8,10 +8,13 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
+from typing import Protocol
 
 from slalom.errors import InputError, MissingExtraError
 from slalom.files import Record, read_text
@@ -29,6 +32,7 @@ class Bad:
 
 
 Row = Record | Bad
+Convert = Callable[[Record], Row]
 
 
 @dataclass(frozen=True)
@@ -263,3 +267,77 @@ def _inside(docs: Path, name: str) -> Path:
     if not path.is_relative_to(docs):
         raise InputError(f"the document {name!r:.60} lies outside of the folder docs")
     return path
+
+
+class Part(Protocol):
+    """One split, as the library `datasets` holds it."""
+
+    column_names: list[str]
+    features: Mapping[str, object]
+    split: object
+
+    def __iter__(self) -> Iterator[Record]: ...
+
+
+def of_parts(
+    name: str,
+    parts: Mapping[str, Part],
+    convert: Convert | None = None,
+    labels: tuple[str, ...] | None = None,
+) -> Table:
+    """A published data set, split after split; its rows may be converted, its labels have names of ours."""
+    first = next(iter(parts.values()))
+    published = set(first.column_names)
+    made_of = dict if convert is None or {"text", "label", "split"} <= published else convert
+
+    def rows(wanted: str | None = None) -> Iterator[tuple[str, Row]]:
+        for split, part in parts.items():
+            if wanted in (None, split):
+                for place, row in enumerate(part, 1):
+                    yield f"{split} row {place}", _row(row, made_of, split)
+
+    def values(column: str) -> Iterable[object]:
+        if column == "split":
+            return list(parts)
+        return (row.get(column) for _, row in rows() if not isinstance(row, Bad))
+
+    made = next((row for _, row in rows() if not isinstance(row, Bad)), dict.fromkeys(published))
+    return Table(name, tuple(made), rows, values, labels or _names(first.features.get("label")))
+
+
+def _row(row: Record, convert: Convert, split: str) -> Row:
+    try:
+        made = convert(row)
+    except KeyError as error:
+        return Bad(f"the published form has a column {error.args[0]!r}, this one has {', '.join(row)}")
+    return made if isinstance(made, Bad) else {"split": split, **made}
+
+
+def _names(feature: object) -> tuple[str, ...] | None:
+    names = getattr(feature, "names", None)
+    return tuple(names) if names else None
+
+
+def hub_library() -> ModuleType:
+    try:
+        import datasets
+    except ImportError as error:
+        raise MissingExtraError("datasets", "data", "reading a published data set") from error
+    return datasets
+
+
+@contextmanager
+def quiet(source: str, advice: str) -> Generator[None]:
+    """No bars of the library; what it cannot read is said in one sentence."""
+    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    shown = not are_progress_bars_disabled()
+    disable_progress_bars()
+    try:
+        yield
+    except Exception as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"the data set {source} could not be read: {reason}; {advice}") from error
+    finally:
+        if shown:
+            enable_progress_bars()

@@ -274,3 +274,18 @@ def caption(signed: bool) -> str:
 
 def _hundredths(value: float) -> str:
     return "–" if math.isnan(value) else f"{100 * value:.0f}".replace("-", "−")
+
+
+def nearest(names: list[str], row: np.ndarray, own: int) -> str:
+    """With whom a method agrees most and least."""
+    known = [(float(value), name) for j, (value, name) in enumerate(zip(row, names, strict=True)) if j != own]
+    known = [pair for pair in known if math.isfinite(pair[0])]
+    if not known:
+        return "scores all words alike, or stands alone"
+    near, far = (f"{visible(name)} ({correlation(value)})" for value, name in (max(known), min(known)))
+    return f"agrees most with {near}, least with {far}"
+
+
+def correlation(value: float) -> str:
+    """As pages show it."""
+    return sentences.signed(value, 2).strip().lstrip("+")

@@ -10,11 +10,11 @@ import numpy as np
 from slalom.compare import Comparison, correlations, explained, skipped
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray
+from slalom.view import compare as words
 from slalom.view import sentences
-from slalom.view.compare import Cell, caption, cells_of, predicted_of, ranked, shared, shares_of, told
+from slalom.view.compare import Cell, cells_of, predicted_of, ranked, shared, shares_of
 from slalom.view.html import first, static_text
-from slalom.view.page import COMPARISON, FRAGMENT, shade, skeleton
-from slalom.view.sentences import NO_SIDE
+from slalom.view.page import COMPARISON, FRAGMENT, legend_of_sides, shade, skeleton
 from slalom.view.text import visible
 
 MOST = 40
@@ -44,13 +44,13 @@ def _page(comparison: Comparison, signed: bool) -> str:
     head = next(iter(explained(comparison).values()))
     target = escape(visible(head.target))
     notes = "".join(f'<p class="note">{escape(visible(note))}</p>' for note in shared(found))
-    best, *rest = [f"<p>{escape(sentence)}</p>" for sentence in told(comparison)] or [""]
+    best, *rest = [f"<p>{escape(sentence)}</p>" for sentence in words.told(comparison)] or [""]
     verdict = f'<div class="badge good">{best}</div>' if predicted_of(comparison).r2 else ""
     agreement = "".join(rest if verdict else [best, *rest])
     return (
         f'<h2>Why <em><bdi>{target}</bdi></em>?</h2><p class="answer">{first(head)}</p>{verdict}{notes}'
         f"{_text(found)}{_methods(comparison, found)}{_heat(found)}"
-        f'<section class="card"><h3>{caption(signed)}</h3>{agreement}{_matrix(found, signed)}</section>'
+        f'<section class="card"><h3>{words.caption(signed)}</h3>{agreement}{_matrix(found, signed)}</section>'
         f"{reasons}"
     )
 
@@ -59,21 +59,8 @@ def _text(found: dict[str, Explanation]) -> str:
     name, best = next(iter(found.items()))
     return (
         f'<section class="card words"><h3>The text, as {escape(visible(name))} reads it</h3>'
-        f'<div class="text" dir="auto">{static_text(best)}</div>{_legend(found)}</section>'
+        f'<div class="text" dir="auto">{static_text(best)}</div>{legend_of_sides(found)}</section>'
     )
-
-
-def _legend(found: dict[str, Explanation]) -> str:
-    target = f"<bdi>{escape(visible(next(iter(found.values())).target))}</bdi>"
-    parts: list[str] = []
-    if any(explanation.signed() for explanation in found.values()):
-        parts.append(
-            f'<span class="t p a6">blue, solid</span> speaks for {target}, '
-            '<span class="t n a6">orange, dashed</span> against it'
-        )
-    if not all(explanation.signed() for explanation in found.values()):
-        parts.append(f'<span class="t s a6">violet, dotted</span> {NO_SIDE}')
-    return f'<p class="legend">{", ".join(parts)}.</p>'
 
 
 def _methods(comparison: Comparison, found: dict[str, Explanation]) -> str:
@@ -166,7 +153,7 @@ def _matrix(found: dict[str, Explanation], signed: bool) -> str:
         for i, name in enumerate(names)
     )
     nearest = "".join(
-        f"<li><b>{escape(visible(name))}</b> {escape(_nearest(names, table[i], i))}</li>"
+        f"<li><b>{escape(visible(name))}</b> {escape(words.nearest(names, table[i], i))}</li>"
         for i, name in enumerate(names)
     )
     return (
@@ -175,22 +162,9 @@ def _matrix(found: dict[str, Explanation], signed: bool) -> str:
     )
 
 
-def _nearest(names: list[str], row: np.ndarray, own: int) -> str:
-    """With whom a method agrees most and least."""
-    known = [(float(value), name) for j, (value, name) in enumerate(zip(row, names, strict=True)) if j != own]
-    known = [pair for pair in known if math.isfinite(pair[0])]
-    if not known:
-        return "scores all words alike, or stands alone"
-    (most, near), (least, far) = max(known), min(known)
-    return f"agrees most with {visible(near)} ({_number(most)}), least with {visible(far)} ({_number(least)})"
-
-
 def _shaded(value: float, own: bool) -> str:
     if math.isnan(value):
         return '<td class=""><span>–</span></td>'
     kind = "own" if own else shade(value)
-    return f"<td{f' class={chr(34)}{kind}{chr(34)}' if kind else ''}><span>{_number(value)}</span></td>"
-
-
-def _number(value: float) -> str:
-    return sentences.signed(value, 2).strip().lstrip("+")
+    said = f' class="{kind}"' if kind else ""
+    return f"<td{said}><span>{words.correlation(value)}</span></td>"

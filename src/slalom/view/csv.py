@@ -1,14 +1,16 @@
-"""CSV: a row for each word of the text with its place, its scores and their standard errors."""
+"""CSV: a row for each word of the text with its place, its scores and their standard errors. Corpora, too."""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
 
 from slalom.explanation import Explanation
 from slalom.files import plain
 from slalom.view import sentences
+from slalom.view.tables import Table
 
 SUFFIX = ".csv"
 
@@ -49,3 +51,15 @@ def _cell(value: object) -> object:
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
         return f"'{value}"
     return "" if value is None else value
+
+
+def to_csv(tables: tuple[Table, ...]) -> str:
+    """Every row of every table, with the label in front."""
+    names = list(dict.fromkeys(name for each in tables for name in each.columns()))
+    return table(["label", "rank", *names], (row for each in tables for row in _csv_rows(each, names)))
+
+
+def _csv_rows(table: Table, names: list[str]) -> Iterator[list[object]]:
+    columns = {name: cast(list[object], plain(column)) for name, column in table.columns().items()}
+    for row in range(len(table)):
+        yield [table.label, row + 1, *(columns[name][row] if name in columns else None for name in names)]

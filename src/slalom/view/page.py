@@ -23,6 +23,7 @@ from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import FloatArray, IntArray
 from slalom.units import is_punctuation
 from slalom.view import answer, sentences
+from slalom.view.sentences import NO_SIDE
 from slalom.view.text import Run, label, spellings, strength, visible
 
 LEVELS = 10
@@ -285,3 +286,17 @@ def _rest(surrogate: Slalom, units: IntArray) -> tuple[float, float]:
         return top, float(v[-1])
     w = np.exp(s - top)
     return top + math.log(w.sum()), float(w @ v / w.sum())
+
+
+def legend_of_sides(found: Mapping[str, Explanation]) -> str:
+    """What the colours of several explanations say."""
+    target = f"<bdi>{escape(visible(next(iter(found.values())).target))}</bdi>"
+    parts: list[str] = []
+    if any(explanation.signed() for explanation in found.values()):
+        parts.append(
+            f'<span class="t p a6">blue, solid</span> speaks for {target}, '
+            '<span class="t n a6">orange, dashed</span> against it'
+        )
+    if not all(explanation.signed() for explanation in found.values()):
+        parts.append(f'<span class="t s a6">violet, dotted</span> {NO_SIDE}')
+    return f'<p class="legend">{", ".join(parts)}.</p>'

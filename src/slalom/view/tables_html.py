@@ -19,12 +19,15 @@ from slalom.view.tables import (
     Report,
     Section,
     Table,
+    cells,
+    heads,
+    number,
+    rest,
     sides,
     spurious,
     told,
     unstable,
 )
-from slalom.view.tables_terminal import cells, heads, number, rest
 from slalom.view.text import label, strength, visible
 
 MOST = 500
