@@ -236,6 +236,7 @@ _CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
             "num_hidden_layers": 2,
             "num_attention_heads": 4,
             "ffn_dim": 32,
+            "init_std": 0.4,
             "max_position_embeddings": POSITIONS,
         },
     ),

@@ -113,7 +113,7 @@ def _trained(module: Any) -> None:
 
 
 def _hooked(module: Any) -> None:
-    module.bert.encoder.layer[1].register_forward_hook(lambda part, given, result: -result)
+    module.bert.encoder.layer[1].output.register_forward_hook(lambda part, given, result: -result)
 
 
 def _own_forward(module: Any) -> None:

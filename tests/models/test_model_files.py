@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from slalom import Explainer
 from slalom.models import bundled, open_model
-from slalom.models.text.tokenizer_file import FileTokenizer
+from slalom.models.text.tokenizer_file import FileTokenizer, Unusual
 from slalom.models.torch.encoder_files import FileEncoder
 from slalom.models.torch.load import load, load_tokenizer, read
 from slalom.perturb import from_rows
@@ -135,6 +135,11 @@ def _pairs() -> list[Any]:
 @pytest.mark.parametrize(("kind", "settings"), _pairs())
 def test_same_tokens_as_transformers(kind: str, settings: dict[str, Any], tmp_path: Path) -> None:
     where = _trained(kind, tmp_path / "own", **settings)
+    mask = json.loads((where / "tokenizer_config.json").read_text())["mask_token"]
+    if kind == "roberta" and isinstance(mask, str):  # before transformers 5: its flags are written elsewhere
+        with pytest.raises(Unusual, match="'<mask>' has ways of its own"):
+            _ours(where)
+        return
     theirs, ours = load_tokenizer(where), _ours(where)
     assert len(ours) == len(theirs)
     assert sorted(ours.all_special_ids) == sorted(theirs.all_special_ids)
