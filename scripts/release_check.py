@@ -6,6 +6,9 @@ Every extra gets an environment of its own: what it needs must come with it alon
 cache, so that torch is unpacked once; versions are those of constraints.txt. `smoke.py` says what is tried
 for each extra. A part that fails is reported at the end, and the others are tried all the same.
 
+`space` is the Gradio demo of examples/space with its own requirements.txt. Gradio wants an older Pillow than
+the pins have, so only torch and transformers are pinned there.
+
 Project URLs are for whoever publishes. Without them the check warns; with --repository it fails.
 """
 
@@ -37,7 +40,7 @@ def main() -> int:
         wheel, sdist = build(here)
         check_wheel(wheel, options.repository)
         check_sdist(sdist)
-        chosen = [name for name in options.only.split(",") if name] or ["base", "sdist", *extras()]
+        chosen = [name for name in options.only.split(",") if name] or ["base", "sdist", "space", *extras()]
         parts = [name for name in chosen if name not in options.without.split(",")]
         failed = [name for name in parts if not passes(name, sdist if name == "sdist" else wheel, here)]
     print(f"release-check: failed: {', '.join(failed)}" if failed else "release-check: all fine")
@@ -60,7 +63,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", help="these environments, by commas: base, sdist, extras")
+    parser.add_argument("--only", default="", help="these, by commas: base, sdist, space, extras")
     parser.add_argument("--without", default="", help="not these")
     parser.add_argument("--repository", default="", help="the addresses in the metadata must be of this one")
     return parser.parse_args()
@@ -132,15 +135,26 @@ def install_and_try(name: str, archive: Path, folder: Path) -> None:
     shutil.rmtree(where, ignore_errors=True)
     _run(tools, "-m", "uv", "venv", "--quiet", "--python", sys.executable, str(where))
     python = _python(where)
-    wanted = f"slalom-xai @ {archive.as_uri()}"
-    if name not in ("base", "sdist"):
-        wanted = wanted.replace(" @", f"[{name}] @")
     into = ("--python", str(python))
-    pins = ("--constraint", str(ROOT / "constraints.txt"))
-    _run(tools, "-m", "uv", "pip", "install", "--quiet", *into, *pins, wanted)
+    _run(tools, "-m", "uv", "pip", "install", "--quiet", *into, *_wanted(name, archive, folder))
     _run(tools, "-m", "uv", "pip", "check", *into)
     with tempfile.TemporaryDirectory() as elsewhere:
         _run(python, "-I", str(ROOT / "scripts" / "smoke.py"), name, where=elsewhere)
+
+
+def _wanted(name: str, archive: Path, folder: Path) -> list[str]:
+    """What is to be installed for a part, and with which pins."""
+    own = f"slalom-xai @ {archive.as_uri()}"
+    pins = ROOT / "constraints.txt"
+    if name == "space":
+        lines = pins.read_text(encoding="utf-8").splitlines()
+        pins = folder / "space.txt"
+        kept = [line for line in lines if line.startswith(("torch==", "transformers=="))]
+        pins.write_text("\n".join(kept), encoding="utf-8")
+        return ["--constraint", str(pins), "-r", str(ROOT / "examples" / "space" / "requirements.txt"), own]
+    if name not in ("base", "sdist"):
+        own = own.replace(" @", f"[{name}] @")
+    return ["--constraint", str(pins), own]
 
 
 def _python(folder: Path) -> Path:

@@ -195,6 +195,25 @@ def papers() -> None:
     command("reproduce", "attention_gradient", "--quick", "--out", "out")
 
 
+def space() -> None:
+    """The demo of examples/space starts and answers a request, as a visitor's page would send it."""
+    from gradio_client import Client  # pyright: ignore[reportMissingImports]
+
+    app = Path(__file__).parents[1] / "examples" / "space" / "app.py"
+    settings = {**os.environ, "GRADIO_ANALYTICS_ENABLED": "False", "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        [sys.executable, str(app)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=settings
+    ) as server:
+        assert server.stdout is not None
+        try:
+            address = next(_addresses(server.stdout))
+            answer, report = Client(address, verbose=False).predict(TEXT, "words", api_name="/report")
+        finally:
+            server.terminate()
+    assert "awful" in answer
+    assert report.startswith("<iframe srcdoc=")
+
+
 EXTRAS: dict[str, Callable[[], None]] = {
     f.__name__: f
     for f in (
@@ -217,4 +236,4 @@ EXTRAS: dict[str, Callable[[], None]] = {
 if __name__ == "__main__":
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     base()
-    EXTRAS.get(sys.argv[1], lambda: None)()
+    {**EXTRAS, "space": space}.get(sys.argv[1], lambda: None)()
