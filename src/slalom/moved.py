@@ -16,11 +16,11 @@ PROTOCOLS = (
 )
 PARTS = ["equal_quality", "equal_samples", "limits", "memory", "overhead", "scaling", "together"]
 THEORY = {
-    "attention_bounds": "attributions",
+    "attention_bounds": "bounds",
     "attention_weights": "layer",
     "curvature": "histogram",
     "gradients": "layer",
-    "lemmas": "lime",
+    "lemmas": "bounds",
     "lime_bandwidth": "lime",
     "lime_limit": "lime",
     "masking": "layer",

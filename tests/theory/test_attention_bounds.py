@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slalom.errors import InputError
-from slalom.theory.attributions import (
+from slalom.theory.bounds import (
     certified_removals,
     divergence,
     furthest_attention,

@@ -10,15 +10,8 @@ import pytest
 import torch
 
 from slalom.theory.attention_layer import AttentionLayer
-from slalom.theory.layer import (
-    attention_average,
-    attention_max,
-    gradient,
-    gradient_as_key,
-    layer,
-    look,
-    readings,
-)
+from slalom.theory.attributions import readings
+from slalom.theory.layer import attention_average, attention_max, gradient, gradient_as_key, layer, look
 from theory_layers import ids_of, make
 
 TEXT = "a good film with a very good cast and plot"

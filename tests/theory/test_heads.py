@@ -13,8 +13,8 @@ from slalom import Explainer
 from slalom.errors import InputError
 from slalom.fit.exact import fit
 from slalom.surrogate import Slalom
-from slalom.theory.heads import average, first_order_gap, head_slaloms, pooled
-from slalom.theory.layer import dropped, layer
+from slalom.theory.heads import average, dropped, first_order_gap, head_slaloms, pooled
+from slalom.theory.layer import layer
 from slalom.theory.lime import least_squares
 from theory_layers import WORDS, ids_of, make
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slalom.errors import InputError
-from slalom.theory.lime import quotient_bound, quotients
+from slalom.theory.bounds import quotient_bound, quotients
 from theory_layers import random_document
 
 

@@ -12,7 +12,7 @@ import torch
 from lime.lime_text import LimeTextExplainer
 
 from slalom.errors import InputError
-from slalom.theory import lime
+from slalom.theory import bounds, lime
 from slalom.theory.attention_layer import UNK
 from slalom.theory.layer import Masked, layer, look, masked
 from theory_layers import ids_of, make, random_document
@@ -174,10 +174,10 @@ def test_the_lemmas_against_enumeration(n: int, s: int, kept: int) -> None:
     a, b = rng.normal(size=n), rng.normal(size=n)
     others = [i for i in range(n) if i != kept]
     sums = [sum(b[i] if i in gone else a[i] for i in range(n)) for gone in map(set, combinations(others, s))]
-    assert lime.expected_sum(a, b, s, kept) == pytest.approx(np.mean(sums), abs=1e-12)
-    assert lime.variance_sum(a, b, s, kept) == pytest.approx(np.var(sums), abs=1e-12)
+    assert bounds.expected_sum(a, b, s, kept) == pytest.approx(np.mean(sums), abs=1e-12)
+    assert bounds.variance_sum(a, b, s, kept) == pytest.approx(np.var(sums), abs=1e-12)
 
 
 def test_the_lemmas_refuse_impossible_sets() -> None:
     with pytest.raises(InputError, match="0 ≤ s < n"):
-        lime.expected_sum(np.ones(3), np.ones(3), 3, 0)
+        bounds.expected_sum(np.ones(3), np.ones(3), 3, 0)

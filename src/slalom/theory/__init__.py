@@ -5,9 +5,9 @@ Nothing is imported here, so that `import slalom.theory` loads no torch:
     attention_layer    the one-layer attention classifier, a Hugging Face model (trained by `slalom train`)
     layer              the same layer in NumPy: what closed forms start from; its attention and gradient,
                        its output as a function of which words are masked
-    lime               what LIME converges to on it, at every bandwidth, exactly; the lemmas behind that
-    attributions       Shapley values, occlusion, integrated gradients, SmoothGrad, without sampling; what
-                       attention certifies, and how else it could be at equal output
+    lime               what LIME converges to on it, at every bandwidth, exactly
+    attributions       Shapley values, occlusion, integrated gradients, SmoothGrad, without sampling
+    bounds             what attention certifies, how else it could be at equal output; the lemmas behind LIME
     anchors            Anchors on it: the search, and the exact answer for one head
     heads              a head as a SLALOM, when the average of heads is one, how far the nearest one is
     perceptron         the layer with a skip connection and a perceptron on top

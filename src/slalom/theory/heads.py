@@ -42,8 +42,8 @@ from scipy.special import softmax
 from slalom.checks import at_least_one
 from slalom.errors import InputError
 from slalom.surrogate import Counts, Slalom
-from slalom.theory.layer import LayerWeights, look_at
-from slalom.tokens import FloatArray
+from slalom.theory.layer import LayerWeights, Masked, look_at
+from slalom.tokens import FloatArray, IntArray, frozen
 
 
 def head_slaloms(weights: LayerWeights) -> tuple[Slalom, ...]:
@@ -59,6 +59,36 @@ def head_slaloms(weights: LayerWeights) -> tuple[Slalom, ...]:
     return tuple(
         Slalom(v[1:] + skipped, s[1:], v[:1] + skipped, float(s[0]))
         for s, v in zip(scores, seen.values, strict=True)
+    )
+
+
+def dropped(slaloms: Sequence[Slalom], units: Sequence[int] | IntArray) -> Masked:
+    """The average of SLALOMs on a text whose words are left out, not masked: what is gone weighs nothing.
+
+    units: the text as units of the SLALOMs; equal units are one word. With the heads of a layer without
+    positions (`head_slaloms`) this is the layer as an explainer that drops tokens sees it.
+    """
+    units = np.asarray(units, dtype=np.int64)
+    first = np.sort(np.unique(units, return_index=True)[1])
+    own = units[first]
+    copies = (units == own[:, None]).sum(axis=1)
+    scores = np.array([np.r_[one.background_importance, one.importances[own]] for one in slaloms])
+    if not np.isfinite(scores[:, 0]).all():
+        raise InputError(
+            "with all words left out a SLALOM without background has no value; give it a background"
+        )
+    mass = np.exp(scores - scores.max(axis=1, keepdims=True)) * np.r_[1, copies]
+    values = np.array([np.r_[one.background_value[:1], one.values[own, 0]] for one in slaloms])
+    nothing = np.zeros((len(mass), len(own)))
+    return Masked(
+        kept_mass=mass[:, 1:],
+        kept_sum=(mass * values)[:, 1:],
+        gone_mass=nothing,
+        gone_sum=nothing,
+        fixed_mass=mass[:, 0],
+        fixed_sum=(mass * values)[:, 0],
+        offset=0.0,
+        first=frozen(1 + first, np.int64),
     )
 
 

@@ -30,7 +30,6 @@ import numpy as np
 from scipy.special import softmax
 
 from slalom.errors import InputError
-from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray, IntArray, frozen
 
 if TYPE_CHECKING:
@@ -105,6 +104,23 @@ def layer(model: AttentionLayer) -> LayerWeights:
         mean_read_out=config.read_out == "mean",
         unknown=int(config.unk_token_id),
         cls=int(config.cls_token_id),
+    )
+
+
+def planted_layer(
+    importances: Sequence[float] = (0.0, 0.0, 0.0, float(np.log(2))),
+    values: Sequence[float] = (0.0, 0.0, 3.0, -1.0),
+) -> LayerWeights:
+    """A layer of one head whose token i has this importance and this value; 0 is [CLS], 1 is <UNK>.
+
+    Its logits are known by hand: the defaults on [0, 2, 3] give attention ¼, ¼, ½ and f = ¾ − ½.
+    """
+    embedding = np.c_[np.ones(len(values)), importances, values]
+    query, key, value = np.eye(3)[:, None, None]
+    off = dict.fromkeys(("has_positions", "pad_to_max", "mean_read_out"), False)
+    zero = np.zeros(3)
+    return LayerWeights(
+        embedding, query, key, value, np.ones((1, 1)), zero, zero[None], **off, unknown=1, cls=0
     )
 
 
@@ -195,26 +211,6 @@ def gradient_as_query(seen: Look) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Readings:
-    """One number for each position, four ways."""
-
-    average: FloatArray
-    """G-avg: the mean over coordinates."""
-    l1: FloatArray
-    l2: FloatArray
-    times_input: FloatArray
-    """G×I: the dot product with e_t."""
-
-
-def readings(seen: Look) -> Readings:
-    """The four token-level readings of the gradient, each (T,)."""
-    g = gradient(seen)
-    return Readings(
-        g.mean(axis=1), np.abs(g).sum(axis=1), np.sqrt((g**2).sum(axis=1)), (g * seen.embeddings).sum(axis=1)
-    )
-
-
-@dataclass(frozen=True, eq=False)
 class Masked:
     """The sums of K heads over d words, each up to a factor of its head's own."""
 
@@ -289,37 +285,6 @@ def masked(
         fixed_sum=(g * seen.values)[:, fixed].sum(axis=1),
         offset=float(seen.embeddings[0] @ weights.skip),
         first=frozen(1 + np.unique(groups, return_index=True)[1], np.int64),
-    )
-
-
-def dropped(slaloms: Sequence[Slalom], units: Sequence[int] | IntArray) -> Masked:
-    """The average of SLALOMs on a text whose words are left out, not masked: what is gone weighs nothing.
-
-    units: the text as units of the SLALOMs; equal units are one word. With the heads of a layer without
-    positions (`heads.head_slaloms`) this is the layer as an explainer that drops tokens sees it.
-    """
-    units = np.asarray(units, dtype=np.int64)
-    groups = _numbered(units)
-    first = np.unique(groups, return_index=True)[1]
-    copies = np.bincount(groups)
-    own = units[first]
-    scores = np.array([np.r_[one.background_importance, one.importances[own]] for one in slaloms])
-    if not np.isfinite(scores[:, 0]).all():
-        raise InputError(
-            "with all words left out a SLALOM without background has no value; give it a background"
-        )
-    mass = np.exp(scores - scores.max(axis=1, keepdims=True)) * np.r_[1, copies]
-    values = np.array([np.r_[one.background_value[:1], one.values[own, 0]] for one in slaloms])
-    nothing = np.zeros((len(mass), len(own)))
-    return Masked(
-        kept_mass=mass[:, 1:],
-        kept_sum=(mass * values)[:, 1:],
-        gone_mass=nothing,
-        gone_sum=nothing,
-        fixed_mass=mass[:, 0],
-        fixed_sum=(mass * values)[:, 0],
-        offset=0.0,
-        first=frozen(1 + first, np.int64),
     )
 
 

@@ -20,16 +20,6 @@ the masks of each size s. With 1/D = ∫ e^{−tD} dt they are coefficients of g
 and of the same product with the numerator N(S) as a factor, which is its derivative in a dual number. All
 coefficients are positive sums, so nothing cancels; the products without word j are taken for all j at once
 by halves, in O(d² log d) for each node t.
-
-Behind the theorem of Lopardo, Precioso and Garreau stand three lemmas. `expected_sum` and
-`variance_sum` are the mean and the variance of such a sum over masks of one size. The third is on quotients:
-for |X| ≤ C and cn ≤ Y ≤ Cn,
-
-    |E[X/Y] − E[X]/E[Y]| ≤ C Var(Y)/(c³n³) + C √Var(Y)/(c²n²)
-
-With C² in the second term, as it is printed, it fails where C < 1: for X = ±C against Y = n(m ± ε) the left
-side is near Cε/m², the right side near C²ε/m². The term is |Cov(X, Y)|/E[Y]², and X deviates by C, not by C².
-The theorem's constants may be taken larger than 1, so its conclusion does not hang on this.
 """
 
 # pyright: reportMissingTypeStubs=false
@@ -274,77 +264,3 @@ def _without_each(words: list[Dual], outside: Dual) -> list[Dual]:
         *_without_each(left, _times(outside, _product(right))),
         *_without_each(right, _times(outside, _product(left))),
     ]
-
-
-def expected_sum(a: FloatArray, b: FloatArray, s: int, kept: int) -> float:
-    """E[H_S | |S| = s, kept ∉ S] of H_S = Σ_i a_i 1(i ∉ S) + b_i 1(i ∈ S): the lemma behind the theorem."""
-    a, b = _pair(a, b, s, kept)
-    n = len(a)
-    return float(((n - 1 - s) * a.sum() + s * b.sum() + s * (a[kept] - b[kept])) / (n - 1))
-
-
-def variance_sum(a: FloatArray, b: FloatArray, s: int, kept: int) -> float:
-    """Var(H_S | |S| = s, kept ∉ S), by sampling without replacement from the other n − 1."""
-    a, b = _pair(a, b, s, kept)
-    n = len(a)
-    if n == 2:
-        return 0.0
-    centred = a - b - (a - b).mean()
-    spread = (centred**2).mean() - centred[kept] ** 2 / (n - 1)
-    return float(n * s * (n - s - 1) / ((n - 1) * (n - 2)) * spread)
-
-
-def _pair(a: FloatArray, b: FloatArray, s: int, kept: int) -> tuple[FloatArray, FloatArray]:
-    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-    if a.shape != b.shape or a.ndim != 1 or len(a) < 2 or not 0 <= s < len(a) or not 0 <= kept < len(a):
-        raise InputError(
-            "two vectors of one length n ≥ 2, 0 ≤ s < n and 0 ≤ kept < n are needed; "
-            f"got {a.shape}, {b.shape}, s = {s}, kept = {kept}"
-        )
-    return a, b
-
-
-def quotient_bound(
-    lower: float, upper: float, n: float, variance: float, *, as_printed: bool = False
-) -> float:
-    """The lemma's bound on |E[X/Y] − E[X]/E[Y]|, c = lower and C = upper."""
-    if not 0 < lower <= upper or not n > 0 or variance < 0:
-        raise InputError(
-            f"0 < lower ≤ upper, n > 0 and a variance of at least 0 are needed; "
-            f"got {lower}, {upper}, {n}, {variance}"
-        )
-    second = upper**2 if as_printed else upper
-    return upper * variance / (lower * n) ** 3 + second * np.sqrt(variance) / (lower * n) ** 2
-
-
-@dataclass(frozen=True, eq=False)
-class Quotients:
-    """E[f | |S| = s, j ∉ S] taken as a quotient of expectations, and how wrong that may be."""
-
-    approximation: FloatArray
-    """(d,)"""
-    bound: FloatArray
-    """(d,) on the absolute error, from the variance lemma."""
-
-
-def quotients(document: Masked, s: int) -> Quotients:
-    """The step of the proof for one number s of masked words, with a bound that is computed, not assumed.
-
-    |E[N/D] − E[N]/E[D]| = |E[(N/D − E[N]/E[D]) (E[D] − D)]| / E[D] ≤ √(Var D) (range of values) / E[D]
-    """
-    d = document.size
-    approximation, bound = np.zeros(d), np.zeros(d)
-    heads = len(document.fixed_mass)
-    for k in range(heads):
-        kept, gone = (
-            (document.kept_mass[k], document.kept_sum[k]),
-            (document.gone_mass[k], document.gone_sum[k]),
-        )
-        values = [document.fixed_sum[k] / document.fixed_mass[k], *(kept[1] / kept[0]), *(gone[1] / gone[0])]
-        spread = float(np.ptp(values))
-        for j in range(d):
-            mass = document.fixed_mass[k] + expected_sum(kept[0], gone[0], s, j)
-            total = document.fixed_sum[k] + expected_sum(kept[1], gone[1], s, j)
-            approximation[j] += total / mass / heads
-            bound[j] += np.sqrt(max(variance_sum(kept[0], gone[0], s, j), 0.0)) * spread / mass / heads
-    return Quotients(approximation + document.offset, bound)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-from slalom.theory.layer import Masked, attention_average, attention_max, look, masked, readings
+from slalom.theory.attributions import readings
+from slalom.theory.layer import Masked, attention_average, attention_max, look, masked
 from slalom.theory.lime import least_squares
 from slalom.tokens import FloatArray, IntArray
 from slalom_lab.experiments._shared import figures

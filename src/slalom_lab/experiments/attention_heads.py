@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import entropy, spearmanr
 
-from slalom.theory.attributions import furthest_attention, removal_bounds, removal_effects
+from slalom.theory.bounds import furthest_attention, removal_bounds, removal_effects
 from slalom.theory.layer import Look, look
 from slalom.tokens import FloatArray, IntArray
 from slalom_lab.experiments._shared import attention_models, figures
