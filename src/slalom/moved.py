@@ -11,8 +11,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 PROTOCOLS = (
-    *("cost", "deletion", "eraser", "human_attention", "naive_bayes_agreement"),
-    *("recovery", "removals", "sanity", "stability"),
+    *("cost", "deletion", "eraser", "human_attention", "recovery"),
+    *("removals", "sanity", "stability"),
 )
 PARTS = ["equal_quality", "equal_samples", "limits", "memory", "overhead", "scaling", "together"]
 THEORY = {
@@ -70,6 +70,7 @@ MOVED = {
     "slalom.data.read": "slalom.data",
     "slalom.fit.data": "slalom.fit",
     "slalom.fit.readings": "slalom.scores",
+    "slalom.corpus.run": "slalom.corpus",
     "slalom.corpus.summary": "slalom.audit.summary",
     "slalom.corpus.global_fit": "slalom.audit.global_slalom",
     "slalom.corpus.global_slalom": "slalom.audit.global_slalom",
@@ -78,6 +79,7 @@ MOVED = {
     **{f"slalom.evaluate.{name}": f"slalom.evaluate.protocols.{name}" for name in PROTOCOLS},
     "slalom.evaluate.budget": "slalom.evaluate.protocols.cost",
     "slalom.evaluate.insertion": "slalom.evaluate.protocols.deletion",
+    "slalom.evaluate.naive_bayes_agreement": "slalom.evaluate.protocols.recovery",
     "slalom.evaluate.leave_one_out": "slalom.evaluate.protocols.removals",
     "slalom.evaluate.shorten": "slalom.evaluate.document",
     "slalom.evaluate.verdict": "slalom.evaluate.table",

@@ -20,7 +20,7 @@ import psutil
 import pytest
 from explained import rows, same, sentences, write_parquet
 
-from slalom.corpus.run import Where, explain_corpus
+from slalom.corpus import Where, explain_corpus
 from slalom.corpus.store import SUCCESS
 from slalom.errors import ModelError
 

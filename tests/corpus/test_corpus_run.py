@@ -24,9 +24,8 @@ import rounding
 from rounding import same_answers, same_scores
 from slalom import Explainer
 from slalom.cli import app
-from slalom.corpus import schema
+from slalom.corpus import Totals, Where, explain_corpus, schema
 from slalom.corpus import store as stores
-from slalom.corpus.run import Totals, Where, explain_corpus
 from slalom.corpus.store import LOCK, SUCCESS, CorpusFolder
 from slalom.corpus.work import PROBE, Worker
 from slalom.errors import InputError, MissingExtraError, SlalomError
@@ -462,7 +461,7 @@ DEADLY = """
 import os, sys
 import slalom.corpus.work as work
 import torch, transformers  # once for all attempts
-from slalom.corpus.run import explain_corpus
+from slalom.corpus import explain_corpus
 
 class Deadly(work.Explainer):
     def __call__(self, text, **call):

@@ -291,7 +291,7 @@ def test_wrong_options_are_refused(tmp_path: Path, wrong: dict[str, Any]):
 
 def test_from_a_corpus_to_its_spurious_word(tmp_path: Path):
     """The whole way: a model with a planted word, a corpus in a file, explain-corpus, summarize."""
-    from slalom.corpus.run import explain_corpus
+    from slalom.corpus import explain_corpus
     from slalom.corpus.work import PROBE
     from slalom.theory.planted import plant
 

@@ -12,7 +12,8 @@ from planted_cases import WORDS, explainer, planted_case, truthful, with_scores
 from slalom.data.dataset import Document
 from slalom.errors import InputError
 from slalom.evaluate.protocol import NotApplicable, make_case
-from slalom.evaluate.protocols.naive_bayes_agreement import measure, naive_bayes_agreement, of_types
+from slalom.evaluate.protocols.recovery import measure_naive_bayes as measure
+from slalom.evaluate.protocols.recovery import naive_bayes_agreement, of_types
 from slalom.label_counts import label_counts
 from slalom.theory.planted import planted_function
 from zoo import tiny

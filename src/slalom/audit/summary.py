@@ -109,7 +109,7 @@ def summarize(
     Example:
         >>> import pathlib, tempfile
         >>> from slalom.audit.summary import summarize
-        >>> from slalom.corpus.run import explain_corpus
+        >>> from slalom.corpus import explain_corpus
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     reviews = pathlib.Path(folder, "reviews.csv")
         ...     _ = reviews.write_text("text" + chr(10) + "a great film" + chr(10) + "a great cast")

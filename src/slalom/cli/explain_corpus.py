@@ -13,7 +13,7 @@ from slalom.cli import options as o
 from slalom.cli.run import grouped, guarded, say, status, still_libraries
 
 if TYPE_CHECKING:
-    from slalom.corpus.run import Totals
+    from slalom.corpus import Totals
 
 WORK = "The work"
 
@@ -116,8 +116,8 @@ def explain_corpus(
     with guarded(quiet):
         still_libraries()
         with _progress(quiet) as report:
-            from slalom.corpus.run import Where
-            from slalom.corpus.run import explain_corpus as run
+            from slalom.corpus import Where
+            from slalom.corpus import explain_corpus as run
             from slalom.corpus.source import texts_of
 
             read = texts_of(source, text, split, limit) if asking.get("endpoint") else ()

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow
     from ray.actor import ActorHandle
 
-    from slalom.corpus.run import Where
+    from slalom.corpus import Where
 
 
 _LOOK, GRACE = 2.0, 20.0

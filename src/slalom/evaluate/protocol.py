@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-import numpy as np
-
 from slalom.checks import shown
 from slalom.data.dataset import Document
 from slalom.errors import InputError, SlalomError
@@ -18,11 +16,9 @@ from slalom.label_counts import LabelCounts
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Text
 from slalom.surrogate import Slalom
-from slalom.tokens import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from slalom.api import Explainer
-
 
 Needs = Literal["nothing", "rationale", "label counts", "planted", "repeats", "weights", "many queries"]
 """What a protocol needs beside a text, its model and an explanation.
@@ -182,8 +178,3 @@ def make_case(
         planted=planted,
         seed=seed,
     )
-
-
-def strongest_first(scores: FloatArray, seed: int) -> IntArray:
-    """The positions by falling score. Ties are broken at random, from the seed: a place earns nothing."""
-    return np.lexsort((np.random.default_rng(seed).random(len(scores)), -scores))

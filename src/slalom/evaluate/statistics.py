@@ -292,3 +292,8 @@ def likeness(one: FloatArray, other: FloatArray) -> float:
         return 1.0
     constant = [np.ptp(scores) == 0.0 for scores in (one, other)]
     return float(all(constant)) if any(constant) else correlation(one, other, "spearman")
+
+
+def strongest_first(scores: FloatArray, seed: int) -> IntArray:
+    """The positions by falling score. Ties are broken at random, from the seed: a place earns nothing."""
+    return np.lexsort((np.random.default_rng(seed).random(len(scores)), -scores))

@@ -11,7 +11,8 @@ from typing import Literal
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable, protocol, strongest_first
+from slalom.evaluate.protocol import Case, NotApplicable, protocol
+from slalom.evaluate.statistics import strongest_first
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target

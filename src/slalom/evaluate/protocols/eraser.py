@@ -11,7 +11,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from slalom.evaluate.protocol import Case, Good, NotApplicable, protocol, strongest_first
+from slalom.evaluate.protocol import Case, Good, NotApplicable, protocol
+from slalom.evaluate.statistics import strongest_first
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target

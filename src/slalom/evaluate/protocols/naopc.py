@@ -6,7 +6,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from slalom.evaluate.protocol import Case, NotApplicable, protocol, strongest_first
+from slalom.evaluate.protocol import Case, NotApplicable, protocol
+from slalom.evaluate.statistics import strongest_first
 from slalom.models.ask import Ask
 from slalom.models.target import Target, choose_target
 from slalom.perturb import from_keep
