@@ -12,12 +12,15 @@ from slalom_lab.experiments._shared.outcome import Row, RunSettings, select
 
 def test_histogram(tmp_path: Path) -> None:
     outcome = attention_histogram.run(
-        RunSettings(out=tmp_path, seed=3), attention_histogram.Size(4, 16, 60, 5, 2)
+        RunSettings(out=tmp_path, seed=3), attention_histogram.Size(4, 16, 60, 5, 2, 3)
     )
     assert attention_histogram.judge(outcome.rows) == (outcome.verdict, outcome.sentence)
     assert outcome.verdict is False  # nothing counts after so few steps
     assert outcome.seeds == (3, 4)
-    assert all(row.n == 2 for row in outcome.rows)
+    assert {row.n for row in outcome.rows} == {1, 2}
+    [(verdict, sentence)] = attention_histogram.parts(outcome.rows).values()
+    assert verdict is False  # three steps settle nothing
+    assert "of 100 of the released block negative" in sentence  # 10 places, rank 10
     assert select(outcome.rows, "share that depends on the text", minimum="positional")[0] < 0.05
     assert (tmp_path / "figure.svg").is_file()
 
@@ -57,3 +60,16 @@ def test_both_minima_carry_the_claim() -> None:
 )
 def test_one_that_fails_ends_it(name: str, value: float) -> None:
     assert attention_histogram.judge(_rows(**{name: value}))[0] is False
+
+
+def test_a_minimum_has_no_slope_and_no_way_down() -> None:
+    def rows(slope: float, lowest: float) -> list[Row]:
+        numbers = {"slope after settling": slope, "smallest Hessian eigenvalue": lowest, "largest": 10.0}
+        numbers |= {"negative ones of the released block": 0.0, "of": 40.0}
+        return [
+            Row({"minimum": kind}, *one) for kind in ("semantic", "positional") for one in numbers.items()
+        ]
+
+    for given, wanted in (((1e-4, 0.1), True), ((0.1, 0.1), False), ((1e-4, -0.1), False)):
+        assert attention_histogram.parts(rows(*given))["both are local minima"][0] is wanted
+    assert attention_histogram.parts(_rows()) == {}

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 def test_what_tests_a_claim_exists() -> None:
     for claim in CLAIMS:
         assert claim.experiment or claim.test or claim.reason, claim
-        assert claim.experiment is None or claim.experiment in experiments.names(), claim
+        assert claim.name is None or claim.name in experiments.names(), claim
         if claim.test is not None:
             file, _, function = claim.test.partition("::")
             assert (ROOT / file).is_file(), claim
@@ -22,7 +22,7 @@ def test_what_tests_a_claim_exists() -> None:
 
 def test_every_experiment_tests_a_claim() -> None:
     own = {name for name in experiments.names() if not name.startswith("toy_")}
-    assert own == {claim.experiment for claim in CLAIMS if claim.experiment is not None}
+    assert own == {claim.name for claim in CLAIMS if claim.name is not None}
 
 
 def test_the_document_is_the_list() -> None:
@@ -39,5 +39,13 @@ def test_verdicts_come_from_the_reports_summary() -> None:
 def test_a_run_puts_its_verdicts_in() -> None:
     told = markdown({"fig9_ana": "holds"})
     assert "[fig9_ana](#fig9_ana): holds" in told
-    assert "[table2c_deletion](#table2c_deletion): not in this run" in told
+    assert "[table9_insertion](#table9_insertion): not in this run" in told
     assert "not tested: 7 and 2.8 billion parameters" in told
+
+
+def test_parts_have_verdicts_of_their_own() -> None:
+    report = (
+        "| [fig9_ana](#fig9_ana) | SLALOM paper, Fig. 9 | holds | full | 12 |\n\n"
+        "## fig9_ana\n\n- it grows: **does not hold**: by 0.1 ± 0.2.\n\n## other\n\n- it: **holds**: x.\n"
+    )
+    assert verdicts_of(report) == {"fig9_ana": "holds (full)", "fig9_ana, it grows": "does not hold (full)"}

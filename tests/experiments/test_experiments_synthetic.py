@@ -171,6 +171,22 @@ def test_recoverys_verdict_needs_log_odds_and_a_tenth_of_sgds_error(settings: Ru
     assert [verdict(0.05, 0.97), verdict(0.2, 0.97), verdict(0.05, 0.2)] == [True, False, False]
 
 
+def test_depths_are_told_by_slopes() -> None:
+    def rows(logit: float, parameter: float) -> list[Row]:
+        return [
+            Row({"model": kind, "layers": n, "queries": 500}, f"{measure}, sgd", shift * n**power)
+            for kind, shift in (("bert", 1.0), ("gpt2", 2.0))
+            for n in (1, 2, 6)
+            for measure, power in (("logit MSE", logit), ("parameter MSE", parameter))
+        ]
+
+    falls, none = recovery.parts(rows(-1.0, 0.1)).values()
+    assert (falls[0], none[0]) == (True, True)
+    assert f"{-np.log10(2):+.3f}" in falls[1]
+    falls, none = recovery.parts(rows(1.0, 2.0)).values()
+    assert (falls[0], none[0]) == (False, False)
+
+
 def _linear_size(module: Any, **more: Any) -> Any:
     return replace(
         module.SIZES["quick"],
@@ -229,6 +245,8 @@ def test_fig9s_two_parts_are_judged_apart() -> None:
         assert verdict is wanted
         assert "that Ana's error grows faster" in sentence
     assert "does not hold (factor 0.37" in fig9_ana.judge(rows(1.0, -1.0))[1]
+    apart = [verdict for verdict, _ in fig9_ana.parts(rows(1.0, -1.0)).values()]
+    assert apart == [True, None, False, True]
 
 
 def test_fig9s_slopes_are_those_of_the_errors() -> None:

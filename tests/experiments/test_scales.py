@@ -90,7 +90,9 @@ def test_the_picture_of_all_sizes(settings: RunSettings) -> None:
 
 
 def test_several_classes(settings: RunSettings) -> None:
-    outcome = multi_class.run(settings, multi_class.Size(40, 1, 1, 16, 2, 60, 30, 16))
+    outcome = multi_class.run(
+        settings, multi_class.Size(40, {"agnews": 1, "emotion": 1}, 1, 16, 2, 60, 30, 16)
+    )
     assert multi_class.judge(outcome.rows) == (outcome.verdict, outcome.sentence)
     assert len(select(outcome.rows, scales.OVERALL)) == 6
     assert outcome.figure == "figure.png"

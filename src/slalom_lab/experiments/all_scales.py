@@ -40,7 +40,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(6, 300, 64), "full": Size(100, 600, 128)}
+SIZES = {"quick": Size(6, 300, 64), "full": Size(40, 400, real.CUT)}
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
@@ -59,8 +59,9 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
 def _of(settings: RunSettings, classifier: real.Classifier, texts: Dataset, size: Size) -> list[Row]:
     model = classifier.explainer.model
     found = []
-    for number, document in enumerate(texts):
-        settings.say(f"{classifier.title}: {number + 1} of {size.documents} documents")
+    chosen = list(texts)[: max(2, round(classifier.part * len(texts)))]
+    for number, document in enumerate(chosen):
+        settings.say(f"{classifier.title}: {number + 1} of {len(chosen)} documents")
         ask = Ask(model, model.tokenize(shorten(model, document, size.cut).text))
         target = choose_target(model, None, ask.whole())
         found.append(scales.judged(ask, target.score, size.copies, size.copies // 2, settings.seed))

@@ -46,9 +46,18 @@ class Size:
     steps: int
     after: int
     runs: int
+    settle: int
+    """Steps of L-BFGS, all weights free, before the Hessian is asked for; of the first run of each kind."""
 
 
-SIZES = {"quick": Size(4, 128, 1500, 300, 1), "full": Size(4, 256, 2000, 1000, 3)}
+SIZES = {"quick": Size(4, 128, 1500, 300, 1, 50), "full": Size(4, 256, 2000, 1000, 3, 1500)}
+_SEQUENCES, _RIDGE = 1000, 1e-4
+"""Of the loss whose slope and curvature are asked for; without a ridge it has no minimum."""
+_SLOPE, _LOWEST, _HIGHEST = "slope after settling", "smallest Hessian eigenvalue", "largest"
+_DOWN, _OF = "negative ones of the released block", "of"
+_FLAT, _BELOW = 1e-3, 1e-4
+"""A minimum: the gradient's norm is below the first, and no eigenvalue found is below minus the second times
+the largest."""
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
@@ -73,8 +82,42 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
             )
             found.setdefault(kind, []).append(solution)
     rows = [row for kind, solutions in found.items() for row in _rows(kind, solutions)]
+    for kind, solutions in found.items():
+        settings.say(f"{kind}, slope and curvature")
+        rows += _curved(kind, solutions[0], size.settle)
     figure = figures.save(_figure({kind: solutions[0] for kind, solutions in found.items()}), settings)
     return conclude(rows, judge, {**asdict(size), "length": len(WORD)}, seeds, figure)
+
+
+def _curved(kind: str, solution: Solution, steps: int) -> list[Row]:
+    """Slope and ends of the Hessian's spectrum where the first solution of a kind has settled."""
+    from slalom.theory.histogram import edges, settle
+
+    found = edges(settle(solution, ridge=_RIDGE, steps=steps, most=_SEQUENCES), ridge=_RIDGE, most=_SEQUENCES)
+    numbers = {
+        _SLOPE: found.gradient_norm,
+        _LOWEST: found.smallest,
+        _HIGHEST: found.largest,
+        _DOWN: float(np.count_nonzero(found.released < 0)),
+        _OF: float(len(found.released)),
+    }
+    return [Row({"minimum": kind}, measure, value, n=1) for measure, value in numbers.items()]
+
+
+def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
+    """Whether both are local minima of the loss with a ridge, by slope and curvature."""
+    told, verdicts = [], []
+    for kind in KINDS:
+        own = {row.measure: row.ours or 0.0 for row in rows if row.where["minimum"] == kind}
+        if _SLOPE not in own:
+            return {}
+        verdicts.append(own[_SLOPE] < _FLAT and own[_LOWEST] > -_BELOW * own[_HIGHEST])
+        told.append(
+            f"{kind}: gradient norm {own[_SLOPE]:.2g}, eigenvalues from {own[_LOWEST]:.2g} or less to "
+            f"{own[_HIGHEST]:.3g}, {own[_DOWN]:.0f} of {own[_OF]:.0f} of the released block negative"
+        )
+    said = f"ridge {_RIDGE:g}, {_SEQUENCES:,} sequences, one run of each kind; {'; '.join(told)}"
+    return {"both are local minima": (all(verdicts), said)}
 
 
 def judge(rows: Sequence[Row]) -> Judgement:

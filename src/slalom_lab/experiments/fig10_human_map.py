@@ -45,7 +45,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(8, 100), "full": Size(25, 128)}
+SIZES = {"quick": Size(8, 100), "full": Size(25, real.CUT)}
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:

@@ -20,6 +20,8 @@ from slalom_lab.experiments._shared.outcome import (
     all_of,
     conclude,
     decide,
+    mean_row,
+    select,
 )
 
 TITLE = "SLALOM paper, Fig. 5"
@@ -39,7 +41,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(6, 100), "full": Size(40, 128)}
+SIZES = {"quick": Size(6, 100), "full": Size(24, real.CUT)}
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
@@ -80,6 +82,20 @@ def judge(rows: Sequence[Row]) -> Judgement:
         f"{len(lower)}"
     )
     return all_of([decide(_share(both), 0.5), decide(_share(lower), 0.5)]), sentence
+
+
+def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
+    """What E.2 says of real data, over the tokens of each review."""
+    row = mean_row({}, reviews.ALONG, select(rows, reviews.ALONG))
+    signed = mean_row({}, reviews.SIGNED, select(rows, reviews.SIGNED))
+    return {
+        "values go with importances (E.2)": (
+            decide(row),
+            f"rank correlation of importances with the sizes of values {row.ours or 0.0:+.2f} ± "
+            f"{row.error or 0.0:.2f} over {row.n} reviews, with the values themselves "
+            f"{signed.ours or 0.0:+.2f} ± {signed.error or 0.0:.2f}",
+        )
+    }
 
 
 def _share(held: Sequence[bool]) -> Row:

@@ -22,6 +22,7 @@ from slalom_lab.experiments._shared.outcome import (
     select,
 )
 from slalom_lab.experiments._shared.solvers import fitted
+from slalom_lab.experiments._shared.verdicts import compare
 
 TITLE = "SLALOM paper, Fig. 9 (F.3)"
 CLAIM = (
@@ -34,6 +35,9 @@ SOLVERS = ("ana", "sgd", "exact")
 SLOPE = "slope of log error over log context"
 ABOVE, APART = "log ratio of logit errors", "log ratio of parameter errors"
 """Over seeds; the first two are judged."""
+FLAT = 0.1
+"""Of a slope of log error over log context: over the contexts here, an error that changes by a fifth."""
+ALIKE = float(np.log(2))
 _LOGIT, _PARAMETER, _MODEL = "logit MSE", "parameter MSE", "MSE to the model"
 """The first two from the SLALOM behind the labels, the last from what the transformer itself answers."""
 
@@ -61,7 +65,7 @@ class Size:
 
 SIZES = {
     "quick": Size((10,), (5, 10, 30), 20_000, 2000, 1, 64, 1, 15),
-    "full": Size((10, 20, 40), (5, 10, 20, 30), 40_000, 5000, 2, 64, 1, 15),
+    "full": Size((10, 20), (5, 10, 30), 20_000, 2000, 1, 64, 1, 15),
 }
 
 
@@ -107,6 +111,37 @@ def _seed_rows(found: dict[tuple[int, int, str], list[dict[str, float]]], size: 
     apart = (parameters["ana"] - parameters["sgd"]).mean(axis=0)
     rows.append(mean_row({"solver": "ana over sgd"}, APART, apart.tolist()))
     return rows
+
+
+def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
+    """The parts of the claim, apart: each by two standard errors over seeds."""
+    grows = next(row for row in rows if row.where["solver"] == "ana less sgd")
+    sgd = next(row for row in rows if row.measure == SLOPE and row.where["solver"] == "sgd")
+    above = next(row for row in rows if row.measure == ABOVE)
+    apart = next(row for row in rows if row.measure == APART)
+    words = {"on par": True, "better": False, "worse": False, "open": None}
+
+    def told(row: Row) -> str:
+        return f"{row.ours or 0.0:+.2f} ± {row.error or 0.0:.2f} over {row.n} seeds"
+
+    return {
+        "Ana's error grows faster than SGD's": (
+            decide(grows),
+            f"slope of Ana less that of SGD {told(grows)}",
+        ),
+        "SGD's error stays almost constant": (
+            words[compare(sgd, FLAT)],
+            f"slope of SGD's log error over log context {told(sgd)} (almost is within {FLAT})",
+        ),
+        "Ana's error is above SGD's at the longest context": (
+            decide(above),
+            f"log of their ratio {told(above)}",
+        ),
+        "parameter errors are alike": (
+            words[compare(apart, ALIKE)],
+            f"log of their ratio {told(apart)} (alike is within {ALIKE:.2f}, a factor of two)",
+        ),
+    }
 
 
 def judge(rows: Sequence[Row]) -> Judgement:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from slalom.evaluate.results import Results
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import (
     Findings,
@@ -18,9 +19,10 @@ from slalom_lab.experiments._shared.outcome import (
     conclude,
     decide,
     distinct,
+    mean_row,
     select,
 )
-from slalom_lab.experiments._shared.verdicts import pooled
+from slalom_lab.experiments._shared.verdicts import compare, pooled
 
 TITLE = "SLALOM paper, Table 2a"
 CLAIM = "values and linearised SLALOM scores agree well with Naive Bayes weights, importances less"
@@ -34,7 +36,13 @@ PAPER = {
 _GOOD = 0.5
 """Spearman's correlation. In the paper values and linearised scores have 0.69 to 0.77, importances less."""
 _PROTOCOL = "naive_bayes_agreement"
-FEWER = "values, words counted in a quarter of the texts"
+DEPTH = "by depth: "
+"""Before a measure of the BERTs of other depths, which are not among the models of the table."""
+DEPTHS = (1, 2)
+"""Layers of the BERTs that stand beside the one with six (E.3)."""
+LIKE = 0.1
+"""Of a rank correlation: it hardly varies where the most and the fewest layers differ by less than this, by
+two standard errors; the paper's three models differ by 0.06."""
 NUMBERS = {
     "values": ("slalom_sgd", "spearman_value"),
     "importances": ("slalom_sgd", "spearman_importance"),
@@ -53,52 +61,96 @@ class Size:
     corpus: int
 
 
-SIZES = {"quick": Size(20, 1000, 128, 5000), "full": Size(100, 5000, 128, 12_000)}
+SIZES = {"quick": Size(20, 1000, real.CUT, 5000), "full": Size(100, 1000, real.CUT, 12_000)}
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Correlations over the distinct tokens of each document; the explained label is the predicted one."""
     size = size or SIZES[settings.mode]
     texts = real.documents(settings, "imdb", size.documents)
-    counted, part = (real.corpus(settings, "imdb", n) for n in (size.corpus, size.corpus // 4))
-    rows: list[Row] = []
-    for classifier in real.classifiers(settings, "imdb"):
-        rows += real.accuracy(classifier, "imdb")
-        study = partial(
-            real.study,
-            settings,
-            classifier,
-            texts,
-            protocols=(_PROTOCOL,),
-            budget=size.budget,
-            cut=size.cut,
-        )
-        results = study(methods=("slalom_sgd", "slalom"), labelled=counted)
-        rows += real.rows(results, classifier, _PROTOCOL, NUMBERS, PAPER[classifier.like])
-        fewer = study(methods=("slalom_sgd",), labelled=part)
-        rows += real.rows(fewer, classifier, _PROTOCOL, {FEWER: NUMBERS["values"]})
-    figure = figures.save(
-        figures.columns(real.shown(rows), "Spearman's correlation with Naive Bayes"), settings
+    counted = real.corpus(settings, "imdb", size.corpus)
+    study = partial(
+        real.study, settings, protocols=(_PROTOCOL,), budget=size.budget, cut=size.cut, labelled=counted
     )
+    rows: list[Row] = []
+    for found in real.classifiers(settings, "imdb"):
+        classifier = replace(found, part=1.0)
+        rows += real.accuracy(classifier, "imdb")
+        results = study(classifier=classifier, texts=texts, methods=("slalom_sgd", "slalom"))
+        rows += real.rows(results, classifier, _PROTOCOL, NUMBERS, PAPER[classifier.like])
+    if settings.mode == "full":
+        rows += _depths(settings, partial(study, texts=texts, methods=("slalom_sgd", "slalom")))
+    figure = figures.save(figures.columns(_table(rows), "Spearman's correlation with Naive Bayes"), settings)
     return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
+
+
+def _depths(settings: RunSettings, study: Callable[..., Results]) -> list[Row]:
+    """The same for BERTs of other depths, and how far the deepest is from the shallowest, by document."""
+    found: dict[int, dict[str, dict[str, float]]] = {}
+    rows: list[Row] = []
+    for layers in (*DEPTHS, real.LAYERS):
+        classifier = real.of_depth(settings, "imdb", layers)
+        results = study(classifier=classifier)
+        found[layers] = {
+            name: results.values(_PROTOCOL, number)[f"slalom_sgd:budget={_budget(results)}"]
+            for name, (_, number) in list(NUMBERS.items())[:3]
+        }
+        where: dict[str, str | int] = {"model": f"BERT, {layers} layers", "beside": "BERT"}
+        rows.append(Row(where, DEPTH + real.ACCURACY, classifier.accuracy))
+        rows += [mean_row(where, DEPTH + name, list(own.values())) for name, own in found[layers].items()]
+    deep, flat = found[real.LAYERS], found[DEPTHS[0]]
+    for name, own in deep.items():
+        less = [own[place] - flat[name][place] for place in own if place in flat[name]]
+        where = {"model": f"{real.LAYERS} layers less {DEPTHS[0]}", "beside": "BERT"}
+        rows.append(mean_row(where, DEPTH + name, less))
+    return rows
+
+
+def _budget(results: Results) -> str:
+    [spec] = [spec for spec in results.methods if spec.startswith("slalom_sgd")]
+    return spec.rpartition("=")[2]
+
+
+def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
+    """What E.2 and E.3 say, which the same rows tell."""
+    counts = [(name, pooled(rows, name)) for name in ("values", "importances")]
+    found: dict[str, Judgement] = {
+        "word counts (E.2, Fig. 7)": (
+            all_of([decide(row) for _, row in counts]),
+            "pooled rank correlation with the weights of words by their counts in IMDB: "
+            + ", ".join(f"{name} {row.ours or 0.0:.3f} ± {row.error or 0.0:.3f}" for name, row in counts)
+            + " (importances with their size)",
+        )
+    }
+    ends = [row for row in rows if str(row.where["model"]).endswith(f"less {DEPTHS[0]}")]
+    if ends:
+        judged = [row for row in ends if row.measure != f"{DEPTH}importances"]
+        words = {"on par": True, "better": False, "worse": False, "open": None}
+        found["depth (E.3)"] = (
+            all_of([words[compare(row, LIKE)] for row in judged]),
+            f"{real.LAYERS} layers less {DEPTHS[0]} (hardly is less than {LIKE}): "
+            + ", ".join(
+                f"{row.measure.removeprefix(DEPTH)} {row.ours:+.3f} ± {row.error or 0.0:.3f}" for row in ends
+            ),
+        )
+    return found
 
 
 def analyse(rows: Sequence[Row]) -> str:
     """How far the correlations are from the paper's, and what goes along with it."""
     told = []
-    for model in distinct(rows, "model"):
+    for model in distinct([row for row in rows if not row.measure.startswith(DEPTH)], "model"):
         own = {row.measure: row for row in rows if row.where["model"] == model}
         values, library = own["values"], own["values (this library)"]
         right = own.get(real.ACCURACY)
         accuracy = "" if right is None or right.ours is None else f", accuracy {right.ours:.2f}"
         told.append(
             f"{model}: values {values.ours:.2f} (the paper {values.paper}), {library.ours:.2f} with this "
-            f"library's fit, {own[FEWER].ours:.2f} against Naive Bayes of a quarter of the texts{accuracy}"
+            f"library's fit{accuracy}"
         )
     return (
         f"{'; '.join(told)}. Where another fit of the same model gives the same correlation, the fit is not "
-        "what limits it; where fewer texts to count words in lower it, the Naive Bayes weights are noisy, "
-        "those of rare tokens first"
+        "what limits it"
     )
 
 
@@ -110,7 +162,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     more = [decide(_less(means[name], means["importances"])) for name in ("values", "lin. SLALOM")]
     models = [
         f"{model}: " + ", ".join(f"{name} {select(rows, name, model=model)[0]:.2f}" for name in names)
-        for model in distinct(rows, "model")
+        for model in distinct([row for row in rows if not row.measure.startswith(DEPTH)], "model")
     ]
     sentence = (
         f"pooled over {len(models)} models: "
@@ -118,6 +170,10 @@ def judge(rows: Sequence[Row]) -> Judgement:
         + f" (good is above {_GOOD}; {'; '.join(models)})"
     )
     return all_of([*good, *more]), sentence
+
+
+def _table(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in real.shown(rows) if not row.measure.startswith(DEPTH)]
 
 
 def _less(one: Row, other: Row) -> Row:

@@ -23,11 +23,16 @@ class Claim:
     where: str
     text: str
     experiment: str | None = None
-    """Whose verdict it is."""
+    """Whose verdict it is: an experiment, or a part of one as "experiment, part"."""
     test: str | None = None
     """The test that proves or refutes it: file::function."""
     reason: str | None = None
     """Why it is not tested here, or what the test says beyond yes."""
+
+    @property
+    def name(self) -> str | None:
+        """The experiment alone."""
+        return None if self.experiment is None else self.experiment.partition(",")[0]
 
 
 def _of(paper: str, *rows: tuple[str, str, str | None, str | None, str | None]) -> list[Claim]:
@@ -75,53 +80,73 @@ CLAIMS: tuple[Claim, ...] = (
          "model and a GAM do", "table6_surrogates", None, None),
         ("Fig. 4 c, d, Tables 7 and 8", "fitted to a transformer trained on a SLALOM's labels, SLALOM gives "
          "log-odds and parameters back", "recovery", None, None),
-        ("F.2, Table 7", "errors of log-odds fall with the number of layers", "recovery", None,
-         "the verdict is that of recovery as a whole; the rows have every depth"),
-        ("F.2, Table 8", "errors of parameters show no trend over layers", "recovery", None,
-         "likewise, the rows have every depth"),
-        ("E.2", "in real data values are correlated with importances", None, None, "no experiment counts it: "
-         "the copy of the text has lost how strong it should be"),
+        ("F.2, Table 7", "errors of log-odds fall with the number of layers",
+         "recovery, errors of log-odds fall with the layers", None, None),
+        ("F.2, Table 8", "errors of parameters show no trend over layers",
+         "recovery, errors of parameters show no trend over layers", None, None),
+        ("E.2", "in real data values are correlated with importances",
+         "fig5_scatter, values go with importances (E.2)", None,
+         "how strong it should be is lost in the copy of the text: more than none counts"),
         ("E.2, Fig. 7", "values taken from word counts of IMDB and importances that go with them are a "
-         "realistic distribution", None, None, "values are drawn at random here; the paper's choice of words "
-         "is not in the copy of its text, and no claim hangs on it"),
+         "realistic distribution",
+         "table2a_naive_bayes, word counts (E.2, Fig. 7)", None,
+         "in that values that models give words, and their importances, go with such counts; the synthetic "
+         "SLALOMs here draw values at random, since the paper's choice of words is not in the copy"),
         ("Fig. 5", "words for and against are important and differ in the sign of their values; some words "
          "have a value and little importance", "fig5_scatter", None, None),
         ("Fig. 6 (A)", "Shapley values do not recover a linear relation from transformers, but do from a "
          "fully connected network", "fig6_shap_repeats", None, None),
         ("Fig. 8", "scatters of further models support Table 6", "table6_surrogates", None,
          "as numbers: the same models and surrogates"),
-        ("Fig. 9 (F.3)", "Ana's error on log-odds grows with the context and ends above SGD's; parameter "
-         "errors are alike", "fig9_ana", None, None),
+        ("Fig. 9 (F.3)", "Ana's error on log-odds grows with the context, faster than SGD's",
+         "fig9_ana, Ana's error grows faster than SGD's", None, None),
+        ("Fig. 9 (F.3)", "SGD's error on log-odds stays almost constant over the context",
+         "fig9_ana, SGD's error stays almost constant", None, None),
+        ("Fig. 9 (F.3)", "at long contexts Ana's error on log-odds is above SGD's",
+         "fig9_ana, Ana's error is above SGD's at the longest context", None, None),
+        ("Fig. 9 (F.3)", "parameter errors of both are alike", "fig9_ana, parameter errors are alike", None,
+         None),
         ("Fig. 10 (F.4)", "importances find many of the words that annotators marked", "fig10_human_map",
          None, None),
         ("Fig. 11 (F.4)", "the whole review of Fig. 5", "fig11_review", None, None),
         ("Table 2a", "values and linearised scores agree with Naive Bayes", "table2a_naive_bayes", None,
          None),
-        ("E.3", "Table 2a hardly varies with the number of layers", None, None, "one depth is trained here "
-         "for each kind of model; MiniLM stands beside them"),
+        ("E.3", "Table 2a hardly varies with the number of layers",
+         "table2a_naive_bayes, depth (E.3)", None, "for a BERT of 1, 2 and 6 layers"),
         ("Tables 4 and 5", "accuracies and parameters of the trained models", "table2a_naive_bayes", None,
          "ours stand in its rows; pretrained weights of the paper's models are not to be had offline"),
-        ("Table 2b", "importances predict human attention better than LIME and SHAP; IG and Grad are almost "
-         "at random level", "table2b_human_attention", None, None),
-        ("Table 2c", "linearised scores outperform LIME and SHAP in deletion; IG and Grad are far behind",
-         "table2c_deletion", None, None),
-        ("Section 6.3", "different tasks need different scores: importances for human attention, values and "
-         "linearised scores for deletion", "table2b_human_attention", None, "with table2c_deletion"),
+        ("Table 2b", "importances predict human attention better than LIME and SHAP",
+         "table2b_human_attention, importances are better than LIME and SHAP", None, None),
+        ("Table 2b", "IG and Grad are almost at random level",
+         "table2b_human_attention, IG and Grad are almost at random level", None, None),
+        ("Table 2c", "linearised scores outperform LIME and SHAP in deletion",
+         "table2c_deletion, linearised scores outperform LIME and SHAP", None, None),
+        ("Table 2c", "IG and Grad are far behind in deletion", "table2c_deletion, IG and Grad are far behind",
+         None, None),
+        ("Section 6.3", "for human attention importances are needed",
+         "table2b_human_attention, importances are not behind values and linearised scores", None, None),
+        ("Section 6.3", "for deletion values and linearised scores are",
+         "table2c_deletion, values and linearised scores, not importances (Section 6.3)", None, None),
         ("Table 9 (F.5)", "linearised scores are on par with LIME and SHAP in insertion", "table9_insertion",
          None, None),
         ("Table 10 (F.6)", "SLALOM outperforms LIME and SHAP on a network that is no transformer",
          "table10_tfidf", None, None),
         ("Table 11 (F.7)", "SLALOM is 8 to 10 times faster than LIME and almost 20 times faster than SHAP",
          "table11_runtime", None, "without a GPU: the ratios are compared"),
-        ("Table 11 (F.7), second part", "so it is for a larger model", None, None, "the copy of the paper's "
-         "text does not say which model; the ratios there are 25 (LIME) and 40 (SHAP)"),
-        ("Table 11 (F.7)", "gradients and integrated gradients are the quickest", "table11_runtime", None,
-         "told in its rows, not judged"),
-        ("F.7", "longer sequences require more samples for the same quality", None, None, "no experiment; "
-         "docs/results/budgets.md has quality by budget and length"),
+        ("Table 11 (F.7), second part", "so it is for a larger model",
+         "table11_runtime, a larger model", None, "with MiniLM: the copy of the paper's text does not say "
+         "which model; the ratios there are 25 (LIME) and 40 (SHAP)"),
+        ("Table 11 (F.7)", "gradients and integrated gradients are the quickest",
+         "table11_runtime, gradients and integrated gradients are the quickest", None, None),
+        ("F.7", "longer sequences require more samples for the same quality",
+         "table12_samples, longer texts need more samples", None,
+         "by how alike two seeds' scores are; docs/results/budgets.md has quality by budget and length"),
         ("F.6", "where the kind of model is unknown, model-agnostic methods may be preferred", None, None,
          "advice; the library tells fidelity with every explanation instead"),
-        ("Table 12 (F.7)", "500 samples are competitive with SHAP", "table12_samples", None, None),
+        ("Table 12 (F.7)", "500 samples are competitive with SHAP",
+         "table12_samples, the fewest samples are competitive with SHAP", None, None),
+        ("Table 12 (F.7)", "more samples improve deletion", "table12_samples, more samples improve it", None,
+         None),
         ("Table 13 (F.8)", "values and linearised scores predict human attention for a large model and for "
          "Mamba, whose importances do not", "table13_larger", None, "with far smaller models"),
         ("Table 13 (F.8)", "BLOOM-7B and Mamba-2.8B themselves", None, None, "7 and 2.8 billion parameters "
@@ -168,10 +193,9 @@ CLAIMS: tuple[Claim, ...] = (
          "attention_heads", None, None),
         ("Histogram task", "two minima, one with uninformative attention", "attention_histogram",
          _THEORY + "test_histogram.py::test_settled_solutions_lie_lower",
-         "that they are minima is not borne out: at full size (4 tokens, length 10, 256 units; ridge 1e-4, "
-         "1,000 sequences, one seed) the semantic one, after 1,500 steps of L-BFGS, all weights free, has "
-         "a gradient of norm 0.0024, a smallest Hessian eigenvalue of −0.0016 or less (largest 18) and "
-         "17 negative ones of 100 in the released block (`slalom.theory.histogram.edges`)"),
+         "that they count, and what they attend to; whether they are minima stands apart"),
+        ("Histogram task", "both solutions are local minima", "attention_histogram, both are local minima",
+         None, "by slope and Hessian (`slalom.theory.histogram.edges`)"),
         ("Is attention explanation?", "at equal output attention can be another (Jain and Wallace)", None,
          _THEORY + "test_attention_bounds.py::test_three_tokens_against_a_fine_grid",
          "how far is computed exactly; an upper bound on effects remains"),
@@ -206,7 +230,8 @@ def _here(claim: Claim, verdicts: Mapping[str, str] | None, page: str) -> str:
     parts = []
     if claim.experiment is not None:
         told = "" if verdicts is None else f": {verdicts.get(claim.experiment, 'not in this run')}"
-        parts.append(f"[{claim.experiment}]({page}#{claim.experiment}){told}")
+        part = claim.experiment.removeprefix(str(claim.name))
+        parts.append(f"[{claim.name}]({page}#{claim.name}){part}{told}")
     if claim.test is not None:
         parts.append(f"`{claim.test}`")
     if claim.reason is not None:
@@ -219,7 +244,18 @@ def verdicts_of(report: str) -> dict[str, str]:
     found = re.findall(
         r"^\| \[(\w+)\]\(#\w+\) \| .* \| ([^|]+) \| ([^|]+) \| [\d ]+\|$", report, re.MULTILINE
     )
-    return {name: f"{verdict} ({size})" for name, verdict, size in found}
+    told = {name: f"{verdict} ({size})" for name, verdict, size in found}
+    for name, _, size in found:
+        section = re.search(rf"^## {name}$(.*?)(?=^## |\Z)", report, re.MULTILINE | re.DOTALL)
+        parts = {} if section is None else parts_of(name, section[1])
+        told |= {part: f"{verdict} ({size})" for part, verdict in parts.items()}
+    return told
+
+
+def parts_of(name: str, section: str) -> dict[str, str]:
+    """The verdicts of an experiment's parts, of the lines of its section, under "experiment, part"."""
+    lines = re.findall(r"^- ([^:*]+): \*\*(.+?)\*\*: ", section, re.MULTILINE)
+    return {f"{name}, {part}": verdict for part, verdict in lines}
 
 
 def document(report: str) -> str:

@@ -13,8 +13,14 @@ from slalom.files import Record, read_text, write_text
 from slalom_lab import experiments
 from slalom_lab.experiments._shared import claims
 from slalom_lab.experiments._shared.figures import NAME
-from slalom_lab.experiments._shared.outcome import Row
-from slalom_lab.experiments._shared.runner import ExperimentReport, read_reports, read_settings
+from slalom_lab.experiments._shared.outcome import Judgement, Row
+from slalom_lab.experiments._shared.runner import (
+    ExperimentReport,
+    read_reports,
+    read_settings,
+    told_by,
+    trained_models,
+)
 
 FILE = "reproduction.md"
 IMAGES = "images"
@@ -37,7 +43,8 @@ def write_report(out: Path, where: Path | None = None) -> Path:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(out / report.name / NAME, copy)
     earlier = earlier_sections(read_text(where)) if where is not None and where.is_file() else {}
-    write_text(target, markdown(read_reports(out), read_settings(out), pictures, earlier))
+    models = trained_models(out)
+    write_text(target, markdown(read_reports(out), read_settings(out), pictures, earlier, models))
     return target
 
 
@@ -53,8 +60,13 @@ def markdown(
     documents: Sequence[Record],
     pictures: dict[str, str],
     earlier: Mapping[str, str] | None = None,
+    models: Mapping[str, float] | None = None,
 ) -> str:
-    """The whole document; `earlier` are sections of an earlier one, for experiments that the run has not."""
+    """The whole document.
+
+    `earlier` are sections of an earlier one, for experiments that the run has not; `models` are the seconds
+    of the training of every model in the run's cache.
+    """
     run = {report.name for report in reports}
     lines = [
         *(
@@ -76,10 +88,16 @@ def markdown(
         "It is made anew by `pip install 'slalom-xai[papers]'`, then "
         f"`slalom reproduce all --full --data-dir DIR{encoder} --out OUT` and "
         "`slalom reproduce report OUT --write docs/reproduction.md`.",
-        _counted(reports, len(lines) - len(reports)),
+        _counted(reports, documents, len(lines) - len(reports), models or {}),
         _summary(lines),
         "## Every claim of both papers",
-        claims.markdown({line.name: f"{line.verdict} ({line.size})" for line in lines}),
+        claims.markdown(
+            {
+                name: f"{verdict} ({line.size})"
+                for line in lines
+                for name, verdict in ((line.name, line.verdict), *line.parts)
+            }
+        ),
         *(line.section for line in lines),
     ]
     return "\n\n".join(parts) + "\n"
@@ -96,6 +114,8 @@ class _Line:
     """full or quick; or that the section is an earlier one."""
     seconds: str
     section: str
+    parts: tuple[tuple[str, str], ...] = ()
+    """Verdicts of parts of the claim, each under "experiment, part"."""
 
 
 EARLIER = "earlier criteria"
@@ -111,7 +131,8 @@ def _new(report: ExperimentReport, document: Record, pictures: dict[str, str], e
     mode = str(document["run"]["mode"])
     before = _before(earlier) if mode == "quick" else ""
     section += f"\n\n{before}" if before else ""
-    return _Line(report.name, report.title, report.verdict, mode, f"{report.seconds:.0f}", section)
+    parts = tuple(claims.parts_of(report.name, section).items())
+    return _Line(report.name, report.title, report.verdict, mode, f"{report.seconds:.0f}", section, parts)
 
 
 def _before(earlier: str) -> str:
@@ -151,12 +172,27 @@ def _place(title: str) -> tuple[str, list[tuple[int, str]]]:
     return paper, [(int(part) if part.isdigit() else 0, "" if part.isdigit() else part) for part in parts]
 
 
-def _counted(reports: Sequence[ExperimentReport], earlier: int) -> str:
+def _counted(
+    reports: Sequence[ExperimentReport],
+    documents: Sequence[Record],
+    earlier: int,
+    models: Mapping[str, float],
+) -> str:
     minutes = sum(report.seconds for report in reports) / 60
+    cpu = sum(report.cpu_seconds for report in reports) / 60
+    spent = f"{minutes:.0f} minutes" + (f" by the clock, {cpu:.0f} of the processor" if cpu >= 1 else "")
     kept = f" {earlier} more stand as an earlier run left them, by earlier criteria." if earlier else ""
+    trained = (
+        f" The {len(models)} models were trained in {sum(models.values()) / 60:.0f} minutes by the clock, "
+        "within the experiments or before them."
+        if models
+        else ""
+    )
+    found = Counter(str(document.get("commit") or "an earlier one") for document in documents)
+    commits = ", ".join(f"{name} ({number})" for name, number in found.most_common())
     return (
-        f"{len(reports)} experiments in {minutes:.0f} minutes, without models that were trained and "
-        f"evaluations that were made before; {tally(reports)}.{kept}"
+        f"{len(reports)} experiments in {spent}, without models that were trained and evaluations that were "
+        f"made before; {tally(reports)}.{kept}{trained} Commits: {commits}."
     )
 
 
@@ -183,13 +219,17 @@ def _one(report: ExperimentReport, document: Record, pictures: dict[str, str]) -
     analysis = _analysis(report.name, rows)
     if analysis:
         parts.append(f"Analysis: {analysis}.")
+    own = _parts(report.name, rows)
+    if own:
+        parts.append(own)
     parts.append(table(rows))
     if report.name in pictures:
         parts.append(f"![{report.name}]({pictures[report.name]})")
     shown = ", ".join(f"{key}: {_shown(value)}" for key, value in report.outcome.settings.items())
     seeds = ", ".join(map(str, report.outcome.seeds))
     parts.append(
-        f"Settings: mode: {document['run']['mode']}, {shown}; seeds: {seeds}; {report.seconds:.0f} s."
+        f"Settings: mode: {document['run']['mode']}, {shown}; seeds: {seeds}; "
+        f"commit: {document.get('commit') or 'an earlier one'}; {report.seconds:.0f} s."
     )
     return "\n\n".join(parts)
 
@@ -200,6 +240,15 @@ def _analysis(name: str, rows: Sequence[Row]) -> str:
         return ""
     analyse = getattr(experiments.load(name), "analyse", None)
     return "" if analyse is None else analyse(rows)
+
+
+def _parts(name: str, rows: Sequence[Row]) -> str:
+    """Parts of the claim, or claims beside it that the same rows tell, each with its verdict."""
+    parts = getattr(experiments.load(name), "parts", None) if name in experiments.names() else None
+    found: Mapping[str, Judgement] = {} if parts is None else parts(rows)
+    return "\n".join(
+        f"- {part}: **{told_by(verdict)}**: {sentence}." for part, (verdict, sentence) in found.items()
+    )
 
 
 def table(rows: Sequence[Row]) -> str:

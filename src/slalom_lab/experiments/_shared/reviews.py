@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import spearmanr
 
 from slalom.explanation import Explanation
 from slalom_lab.experiments._shared.outcome import Row, mean_row, select
@@ -16,6 +18,7 @@ FUNCTION_WORDS = (
 )
 FOR, AGAINST = "important tokens for", "important tokens against"
 CONTENT, FUNCTION = "importance of other words", "importance of function words"
+ALONG, SIGNED = "importance with size of value", "importance with value"
 GAP = "other words over function words, all reviews"
 
 
@@ -43,7 +46,18 @@ def rows(explanation: Explanation, where: Mapping[str, str | int]) -> list[Row]:
         Row(place, FOR, int((strong & (values > 0)).sum())),
         Row(place, AGAINST, int((strong & (values < 0)).sum())),
         *means.values(),
+        *_along(explanation, place),
     ]
+
+
+def _along(explanation: Explanation, place: Mapping[str, str | int]) -> list[Row]:
+    """Rank correlations of importances with values, without and with their sign (E.2)."""
+    found = []
+    for measure, values in ((ALONG, np.abs(explanation.values)), (SIGNED, explanation.values)):
+        ranks: Any = spearmanr(explanation.importances, values)
+        if np.isfinite(ranks.statistic):
+            found.append(Row(place, measure, float(ranks.statistic), n=len(explanation)))
+    return found
 
 
 def both_signs(found: Sequence[Row], **where: str | int) -> bool:

@@ -6,6 +6,7 @@ import csv
 import importlib.util
 import io
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,12 +22,14 @@ from slalom_lab.experiments._shared.outcome import (
     NotRun,
     Row,
     RunSettings,
+    Verdict,
     outcome_document,
     read_outcome,
 )
 
 FILE = "outcome.json"
 WORK = "work"
+MODELS = "models.json"
 _EXTRAS = {"accelerate": "train", "matplotlib": "plot", "pyarrow": "data"}
 """Of the packages that experiments name; the others come with the extra `methods`."""
 _VERSIONS = ("slalom-xai", "torch", "transformers", "numpy", "scikit-learn", "shap", "lime")
@@ -48,17 +51,21 @@ class ExperimentReport:
     """Why there is no outcome."""
     seconds: float
     outcome: Findings | None
+    cpu_seconds: float = 0.0
+    """What the processor spent on it, whatever else it did at the time."""
 
     @property
     def verdict(self) -> str:
-        if self.outcome is None:
-            return self.status
-        words = {True: "holds", False: "does not hold", None: "undecided", ON_PAR: ON_PAR}
-        return words[self.outcome.verdict]
+        return self.status if self.outcome is None else told_by(self.outcome.verdict)
 
     @property
     def sentence(self) -> str:
         return self.reason or "" if self.outcome is None else self.outcome.sentence
+
+
+def told_by(verdict: Verdict) -> str:
+    """A verdict as a report says it."""
+    return {True: "holds", False: "does not hold", None: "undecided", ON_PAR: ON_PAR}[verdict]
 
 
 def reproduce(
@@ -87,6 +94,7 @@ def reproduce(
         if report is None:
             report = _run(name, out, settings, tell)
             _write(out / name, report, wanted[name])
+            _write_models(out, settings.cache)
         reports.append(report)
         if done is not None:
             done(report, name in before)
@@ -139,12 +147,41 @@ def _report(document: Record) -> ExperimentReport:
     return ExperimentReport(
         **{name: document[name] for name in names},
         outcome=None if outcome is None else read_outcome(outcome),
+        cpu_seconds=float(document.get("cpu_seconds") or 0.0),
     )
+
+
+def trained_models(out: Path) -> Record:
+    """The models that lay in the run's cache, by name, with the seconds of their training."""
+    where = out / MODELS
+    return from_json(read_text(where), str(where)) if where.is_file() else {}
+
+
+def _write_models(out: Path, cache: Path | None) -> None:
+    """Only where the run has a cache of its own: the usual one holds the models of other work, too."""
+    if cache is None:
+        return
+    reports = sorted(Path(cache).expanduser().glob("*/training.json"))
+    found = {path.parent.name: from_json(read_text(path), str(path))["seconds"] for path in reports}
+    write_text(out / MODELS, to_json(found) + "\n")
+
+
+def commit() -> str | None:
+    """The commit that the source lies at, marked where files differ from it; None outside a repository."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    try:
+        shown = [
+            subprocess.run([*git, *asked], capture_output=True, text=True, check=True, timeout=20).stdout
+            for asked in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "-uno", "--", "."))
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return shown[0].strip() + (" with changes" if shown[1].strip() else "")
 
 
 def _run(name: str, out: Path, settings: RunSettings, tell: Tell | None) -> ExperimentReport:
     told = experiments.describe(name)
-    start = time.perf_counter()
+    start, spent = time.perf_counter(), time.process_time()
     here = replace(
         settings,
         out=out / name,
@@ -160,7 +197,8 @@ def _run(name: str, out: Path, settings: RunSettings, tell: Tell | None) -> Expe
     except Exception as error:  # one experiment must not end the others  # noqa: BLE001
         status, reason = "failed", _sentence(error)
     seconds = round(time.perf_counter() - start, 1)
-    return ExperimentReport(name, told.title, told.claim, status, reason, seconds, outcome)
+    cpu = round(time.process_time() - spent, 1)
+    return ExperimentReport(name, told.title, told.claim, status, reason, seconds, outcome, cpu)
 
 
 def _check(told: experiments.Experiment, settings: RunSettings) -> None:
@@ -191,6 +229,7 @@ def _write(folder: Path, report: ExperimentReport, run: Record) -> None:
     document = {
         **{key: value for key, value in vars(report).items() if key != "outcome"},
         "run": run,
+        "commit": commit(),
         "versions": versions(_VERSIONS),
         "outcome": None if outcome is None else outcome_document(outcome),
     }
