@@ -14,14 +14,14 @@ from slalom.errors import InputError
 from slalom.theory.histogram import (
     Kind,
     Solution,
+    _loss_of,
+    _sequences,
+    _slope_and_hessian,
     counts,
     curvature,
     edges,
-    loss_of,
     pattern,
-    sequences,
     settle,
-    slope_and_hessian,
     solve,
 )
 
@@ -61,7 +61,7 @@ def small(kind: Kind, steps: int) -> Solution:
 
 def test_slope_and_hessian_are_those_of_autograd() -> None:
     counter = small("semantic", 5).counter.double()
-    tokens = sequences(3, 4)
+    tokens = _sequences(3, 4)
     assert len(tokens) == 81
     names = [name for name, _ in counter.named_parameters()]
 
@@ -77,7 +77,7 @@ def test_slope_and_hessian_are_those_of_autograd() -> None:
         torch.cat([block.reshape(a, b) for block, b in zip(row, sizes, strict=True)], dim=1)
         for row, a in zip(blocks, sizes, strict=True)
     ]
-    slope, hessian = slope_and_hessian(loss_of(counter, tokens, 2.0), list(weights))
+    slope, hessian = _slope_and_hessian(_loss_of(counter, tokens, 2.0), list(weights))
     np.testing.assert_allclose(hessian, torch.cat(rows).numpy(), atol=1e-10)
     first = torch.autograd.grad(loss(*weights), weights)
     np.testing.assert_allclose(slope, torch.cat([g.flatten() for g in first]).numpy(), atol=1e-10)
@@ -98,9 +98,9 @@ def test_settled_solutions_lie_lower(kind: Kind) -> None:
 
 
 def test_many_sequences_are_sampled() -> None:
-    many = sequences(6, 8)
+    many = _sequences(6, 8)
     assert many.shape == (20_000, 8)
-    assert torch.equal(many, sequences(6, 8))
+    assert torch.equal(many, _sequences(6, 8))
 
 
 @pytest.mark.parametrize("kind", ["semantic", "positional"])

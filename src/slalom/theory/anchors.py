@@ -65,7 +65,13 @@ class _Candidate:
 
 
 def keeps_prediction(document: Masked) -> Classify:
-    """The classifier of masks that `find_anchor` needs, for a document seen by the one-layer model."""
+    """The classifier of masks that `find_anchor` needs, for a document seen by the one-layer model.
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> keeps_prediction(masked(planted_layer(), [0, 2, 3]))(np.eye(2)).tolist()
+        [True, False]
+    """
     whole = bool(document.outputs(np.ones((1, document.size)))[0] > 0)
     return lambda keep: (document.outputs(keep) > 0) == whole
 
@@ -87,6 +93,10 @@ def find_anchor(
 
     tolerance: by how much the beam may miss the best candidates of each length.
     margin: an anchor is accepted when its lower bound exceeds threshold − margin, and dropped likewise.
+
+    Example:
+        >>> find_anchor(lambda keep: keep[:, 1] == 1, size=3).words
+        (1,)
     """
     if not 0 < threshold <= 1 or not 0 < confidence < 1 or not 0 < tolerance < 1 or not 0 < margin < 1:
         raise InputError("threshold, confidence, tolerance and margin of an anchor must lie between 0 and 1")
@@ -183,7 +193,13 @@ class Margins:
 
 
 def margins(document: Masked) -> Margins:
-    """The vote of a document seen by a single head."""
+    """The vote of a document seen by a single head.
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> margins(masked(planted_layer(), [0, 2, 3])).margins.round(4).tolist()
+        [1.5, -1.0]
+    """
     if len(document.fixed_mass) != 1:
         raise InputError(
             f"only one head is a vote of its words; this document has {len(document.fixed_mass)} heads"
@@ -196,7 +212,13 @@ def margins(document: Masked) -> Margins:
 
 
 def precision(vote: Margins, words: Iterable[int]) -> float:
-    """The exact precision of an anchor: the share of masks of the other words that keep the prediction."""
+    """The exact precision of an anchor: the share of masks of the other words that keep the prediction.
+
+    Example:
+        >>> vote = Margins(0.0, np.array([3.0, -2.0]))
+        >>> precision(vote, words=[0]), precision(vote, words=[])
+        (1.0, 0.5)
+    """
     held = np.zeros(len(vote.margins), dtype=bool)
     held[list(words)] = True
     free = vote.margins[~held]
@@ -218,7 +240,12 @@ def _sums(weights: FloatArray) -> FloatArray:
 
 
 def best_anchor(vote: Margins, threshold: float = 0.95) -> Anchor:
-    """The shortest anchor there is, and among the shortest the most precise one: the largest margins."""
+    """The shortest anchor there is, and among the shortest the most precise one: the largest margins.
+
+    Example:
+        >>> best_anchor(Margins(0.0, np.array([3.0, -2.0]))).words
+        (0,)
+    """
     order: IntArray = np.argsort(-vote.margins, kind="stable")
     for k in range(len(order) + 1):
         words = tuple(sorted(order[:k].tolist()))

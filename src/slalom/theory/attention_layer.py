@@ -47,6 +47,10 @@ class AttentionLayerConfig(PretrainedConfig):
     read_out: the attention that [CLS] gets ("cls"), or that of all positions, averaged ("mean").
     skip: add the embedding itself to what is read, with weights of its own.
     initializer_range: standard deviation of new embeddings; a small one trains better.
+
+    Example:
+        >>> AttentionLayerConfig(vocab_size=5).num_attention_heads
+        6
     """
 
     model_type = "slalom-attention-layer"
@@ -90,7 +94,12 @@ class AttentionLayerConfig(PretrainedConfig):
 
 
 class AttentionLayer(PreTrainedModel):
-    """The classifier; its two logits are (0, f), so that f is the log-odds of the second class."""
+    """The classifier; its two logits are (0, f), so that f is the log-odds of the second class.
+
+    Example:
+        >>> AttentionLayer(AttentionLayerConfig(vocab_size=5))(torch.tensor([[2, 3, 4]])).logits.shape
+        torch.Size([1, 2])
+    """
 
     config_class = AttentionLayerConfig
     config: AttentionLayerConfig
@@ -185,7 +194,12 @@ class AttentionLayer(PreTrainedModel):
 
 
 def sinusoids(length: int, width: int, period: int) -> Tensor:
-    """(length, width): coordinates 2i − 1 and 2i of position t are sin and cos of t / period^(2i/width)."""
+    """(length, width): coordinates 2i − 1 and 2i of position t are sin and cos of t / period^(2i/width).
+
+    Example:
+        >>> sinusoids(length=1, width=2, period=10).round(decimals=4).tolist()  # sin 0.1, cos 0.1
+        [[0.0998, 0.995]]
+    """
     t = torch.arange(1, length + 1, dtype=torch.float64)[:, None]
     pair = torch.arange(2, width + 2, 2, dtype=torch.float64)
     angle = t / period ** (pair / width)
@@ -198,7 +212,12 @@ AutoModelForSequenceClassification.register(AttentionLayerConfig, AttentionLayer
 
 
 def word_tokenizer(words: Sequence[str], max_length: int = 256) -> PreTrainedTokenizerFast:
-    """A tokenizer over whole words in lower case: [CLS] before every text, <UNK> for all other words."""
+    """A tokenizer over whole words in lower case: [CLS] before every text, <UNK> for all other words.
+
+    Example:
+        >>> word_tokenizer(["good", "film"])("Good film!").input_ids
+        [2, 3, 4, 1]
+    """
     names = [*SPECIAL, *words]
     if len(set(names)) != len(names):
         raise InputError(f"words must be distinct and none of {', '.join(SPECIAL)}")

@@ -43,6 +43,11 @@ def shapley(document: Masked) -> FloatArray:
     With a = (1 − p) e^{−t g}, b = p e^{−t g_h}, q = a + b, P = e^{−t g_0} Π q and M the mean numerator,
 
         φ_j = ∫_0^1 dp ∫_0^∞ dt P/q_j {e^{−t g_j} (M − m_j + (gv)_j) − e^{−t g_h,j} (M − m_j + (g_h v_h)_j)}
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> shapley(masked(planted_layer(), [0, 2, 3])).round(4).tolist()
+        [0.875, -0.625]
     """
     heads = len(document.fixed_mass)
     return sum((_shapley_of_head(document.head(k)) for k in range(heads)), np.zeros(document.size)) / heads
@@ -65,7 +70,13 @@ def _shapley_of_head(head: Masked) -> FloatArray:
 
 
 def occlusion(document: Masked) -> FloatArray:
-    """(d,) f(text) − f(text with word j masked): per head {Δ(gv)_j − f Δg_j} / (D − Δg_j)."""
+    """(d,) f(text) − f(text with word j masked): per head {Δ(gv)_j − f Δg_j} / (D − Δg_j).
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> occlusion(masked(planted_layer(), [0, 2, 3])).round(4).tolist()
+        [0.75, -0.75]
+    """
     mass = document.fixed_mass + document.kept_mass.sum(axis=1)
     output = (document.fixed_sum + document.kept_sum.sum(axis=1)) / mass
     lost = document.kept_mass - document.gone_mass
@@ -74,7 +85,13 @@ def occlusion(document: Masked) -> FloatArray:
 
 
 def blank(weights: LayerWeights, ids: Sequence[int] | IntArray) -> FloatArray:
-    """(T, d) the embeddings of a text whose words are all <UNK>: the usual baseline."""
+    """(T, d) the embeddings of a text whose words are all <UNK>: the usual baseline.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> blank(planted_layer(), [0, 2]).tolist()
+        [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+    """
     ids = np.asarray(ids, dtype=np.int64)
     return weights.placed(np.r_[ids[0], np.full(len(ids) - 1, weights.unknown)])
 
@@ -83,6 +100,12 @@ def integrated_gradients(seen: Look, baseline: FloatArray, tolerance: float = 1e
     """(T,) integrated gradients from a baseline (T, d) of embeddings; they sum to f − f(baseline).
 
     The order of the quadrature is doubled until two agree to the tolerance.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> weights, ids = planted_layer(), [0, 2, 3]
+        >>> integrated_gradients(look(weights, ids), blank(weights, ids)).sum().round(4).item()
+        0.25
     """
     if np.shape(baseline) != seen.embeddings.shape:
         raise InputError(f"the baseline must be {seen.embeddings.shape}; got {np.shape(baseline)}")
@@ -111,6 +134,12 @@ def smoothgrad(seen: Look, noise: float) -> FloatArray:
         E[α_t] W_vᵀW_ℓᵀ + E[α_t (v_t − f)] W_kᵀq/√d_att
 
     is an integral over τ of products over positions of one-dimensional Gaussian integrals.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> seen = look(planted_layer(), [0, 2, 3])
+        >>> np.allclose(smoothgrad(seen, noise=0.0), gradient(seen)[1:])
+        True
     """
     weights = seen.layer
     if weights.mean_read_out:
@@ -170,7 +199,13 @@ class Readings:
 
 
 def readings(seen: Look) -> Readings:
-    """The four token-level readings of the gradient, each (T,)."""
+    """The four token-level readings of the gradient, each (T,).
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> readings(look(planted_layer(), [0, 2, 3])).l1[1:].round(4).tolist()
+        [0.9375, 1.125]
+    """
     g = gradient(seen)
     return Readings(
         g.mean(axis=1), np.abs(g).sum(axis=1), np.sqrt((g**2).sum(axis=1)), (g * seen.embeddings).sum(axis=1)
@@ -183,6 +218,11 @@ def explanations(
     """(T − 1,) for each explainer, one number for each position behind [CLS].
 
     Explainers of words (LIME, SHAP, occlusion) give all positions of a word the word's number.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> explanations(planted_layer(), [0, 2, 3])["occlusion"].round(4).tolist()
+        [0.75, -0.75]
     """
     seen, document = look(weights, ids), masked(weights, ids)
     words = np.asarray(ids)[1:]

@@ -40,7 +40,13 @@ from slalom.tokens import FloatArray
 
 
 def removal_effect(seen: Look, positions: Iterable[int]) -> float:
-    """f less f without these positions, which leave every softmax; the others stay where they are."""
+    """f less f without these positions, which leave every softmax; the others stay where they are.
+
+    Example:
+        >>> from slalom.theory.layer import look, planted_layer
+        >>> round(removal_effect(look(planted_layer(), [0, 2, 3]), [1]), 4)
+        0.9167
+    """
     gone = _positions(seen, positions)
     attention = seen.attention[:, 0]
     mass = attention[:, gone].sum(axis=1)
@@ -49,7 +55,13 @@ def removal_effect(seen: Look, positions: Iterable[int]) -> float:
 
 
 def removal_effects(seen: Look) -> FloatArray:
-    """(T − 1,) the effect of every position behind [CLS], α_t (v_t − f) / (1 − α_t) averaged over heads."""
+    """(T − 1,) the effect of every position behind [CLS], α_t (v_t − f) / (1 − α_t) averaged over heads.
+
+    Example:
+        >>> from slalom.theory.layer import look, planted_layer
+        >>> removal_effects(look(planted_layer(), [0, 2, 3])).round(4).tolist()
+        [0.9167, -1.25]
+    """
     _positions(seen, ())
     attention, told = seen.attention[:, 0, 1:], seen.told
     return (attention * (seen.values[:, 1:] - told) / (1 - attention)).mean(axis=0)
@@ -59,13 +71,24 @@ def removal_bounds(seen: Look) -> FloatArray:
     """(T − 1,) what attention and the range of values allow at most: α_t times the range, over heads.
 
     They add up: the effect of taking out a set of positions is at most the sum of their bounds.
+
+    Example:
+        >>> from slalom.theory.layer import look, planted_layer
+        >>> removal_bounds(look(planted_layer(), [0, 2, 3])).round(4).tolist()
+        [1.0, 2.0]
     """
     _positions(seen, ())
     return (seen.attention[:, 0, 1:] * np.ptp(seen.values, axis=1)[:, None]).mean(axis=0)
 
 
 def certified_removals(seen: Look) -> int:
-    """How many positions can be taken out, whichever they are, before the sign of f could change."""
+    """How many positions can be taken out, whichever they are, before the sign of f could change.
+
+    Example:
+        >>> from slalom.theory.layer import look, planted_layer
+        >>> certified_removals(look(planted_layer(values=[3, 3, 3.5, 3]), [0, 2, 3]))
+        2
+    """
     most = np.sort(removal_bounds(seen))[::-1].cumsum()
     return int(np.count_nonzero(most < abs(seen.output)))
 
@@ -94,7 +117,12 @@ class Counterfactual:
 
 
 def furthest_attention(attention: FloatArray, values: FloatArray, tolerance: float = 0.0) -> Counterfactual:
-    """Weights (T,) furthest from `attention` whose output Σ α v differs by at most the tolerance."""
+    """Weights (T,) furthest from `attention` whose output Σ α v differs by at most the tolerance.
+
+    Example:
+        >>> furthest_attention([0.6, 0.2, 0.2], [0, 1, -1]).attention.tolist()
+        [0.0, 0.5, 0.5]
+    """
     alpha, v = np.asarray(attention, dtype=float), np.asarray(values, dtype=float)
     if alpha.shape != v.shape or alpha.ndim != 1 or tolerance < 0:
         raise InputError(
@@ -138,19 +166,34 @@ def _part(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def divergence(one: FloatArray, other: FloatArray) -> float:
-    """The Jensen–Shannon divergence of two distributions, in nats."""
+    """The Jensen–Shannon divergence of two distributions, in nats.
+
+    Example:
+        >>> round(divergence([1, 0], [0, 1]), 4)  # log 2
+        0.6931
+    """
     return float(_part(np.asarray(one, dtype=float), np.asarray(other, dtype=float)).sum())
 
 
 def expected_sum(a: FloatArray, b: FloatArray, s: int, kept: int) -> float:
-    """E[H_S | |S| = s, kept ∉ S] of H_S = Σ_i a_i 1(i ∉ S) + b_i 1(i ∈ S): the lemma behind the theorem."""
+    """E[H_S | |S| = s, kept ∉ S] of H_S = Σ_i a_i 1(i ∉ S) + b_i 1(i ∈ S): the lemma behind the theorem.
+
+    Example:
+        >>> expected_sum([1, 2, 3], [0, 0, 0], s=1, kept=0)  # 1 + 2 or 1 + 3
+        3.5
+    """
     a, b = _pair(a, b, s, kept)
     n = len(a)
     return float(((n - 1 - s) * a.sum() + s * b.sum() + s * (a[kept] - b[kept])) / (n - 1))
 
 
 def variance_sum(a: FloatArray, b: FloatArray, s: int, kept: int) -> float:
-    """Var(H_S | |S| = s, kept ∉ S), by sampling without replacement from the other n − 1."""
+    """Var(H_S | |S| = s, kept ∉ S), by sampling without replacement from the other n − 1.
+
+    Example:
+        >>> round(variance_sum([1, 2, 3], [0, 0, 0], s=1, kept=0), 4)
+        0.25
+    """
     a, b = _pair(a, b, s, kept)
     n = len(a)
     if n == 2:
@@ -173,7 +216,12 @@ def _pair(a: FloatArray, b: FloatArray, s: int, kept: int) -> tuple[FloatArray, 
 def quotient_bound(
     lower: float, upper: float, n: float, variance: float, *, as_printed: bool = False
 ) -> float:
-    """The lemma's bound on |E[X/Y] − E[X]/E[Y]|, c = lower and C = upper."""
+    """The lemma's bound on |E[X/Y] − E[X]/E[Y]|, c = lower and C = upper.
+
+    Example:
+        >>> round(float(quotient_bound(lower=0.5, upper=1, n=10, variance=4)), 4)
+        0.112
+    """
     if not 0 < lower <= upper or not n > 0 or variance < 0:
         raise InputError(
             f"0 < lower ≤ upper, n > 0 and a variance of at least 0 are needed; "
@@ -197,6 +245,11 @@ def quotients(document: Masked, s: int) -> Quotients:
     """The step of the proof for one number s of masked words, with a bound that is computed, not assumed.
 
     |E[N/D] − E[N]/E[D]| = |E[(N/D − E[N]/E[D]) (E[D] − D)]| / E[D] ≤ √(Var D) (range of values) / E[D]
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> quotients(masked(planted_layer(), [0, 2, 3]), s=0).approximation.round(4).tolist()
+        [0.25, 0.25]
     """
     d = document.size
     approximation, bound = np.zeros(d), np.zeros(d)

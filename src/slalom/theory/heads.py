@@ -47,7 +47,14 @@ from slalom.tokens import FloatArray, IntArray, frozen
 
 
 def head_slaloms(weights: LayerWeights) -> tuple[Slalom, ...]:
-    """Every head as a SLALOM over the vocabulary (its units are token ids), with [CLS] as the background."""
+    """Every head as a SLALOM over the vocabulary (its units are token ids), with [CLS] as the background.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> (head,) = head_slaloms(planted_layer())
+        >>> head.values[:, 0].round(4).tolist()
+        [0.0, 0.0, 3.0, -1.0]
+    """
     if weights.has_positions or weights.pad_to_max or weights.mean_read_out:
         raise InputError(
             "a head is a SLALOM where the layer has no positions, adds no <UNK> to texts, and reads [CLS]; "
@@ -67,6 +74,12 @@ def dropped(slaloms: Sequence[Slalom], units: Sequence[int] | IntArray) -> Maske
 
     units: the text as units of the SLALOMs; equal units are one word. With the heads of a layer without
     positions (`head_slaloms`) this is the layer as an explainer that drops tokens sees it.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> document = dropped(head_slaloms(planted_layer()), [2, 3])
+        >>> document.outputs(np.array([[1, 1], [1, 0]])).round(4).tolist()
+        [0.25, 1.5]
     """
     units = np.asarray(units, dtype=np.int64)
     first = np.sort(np.unique(units, return_index=True)[1])
@@ -93,12 +106,24 @@ def dropped(slaloms: Sequence[Slalom], units: Sequence[int] | IntArray) -> Maske
 
 
 def average(slaloms: Sequence[Slalom], counts: Counts) -> FloatArray:
-    """(N, C) what the heads say together about N bags of tokens."""
+    """(N, C) what the heads say together about N bags of tokens.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> average(head_slaloms(planted_layer()), np.array([[0, 0, 1, 1]])).round(4).tolist()
+        [[0.25]]
+    """
     return np.mean([slalom.predict(counts) for slalom in slaloms], axis=0)
 
 
 def pooled(slaloms: Sequence[Slalom]) -> Slalom:
-    """The SLALOM with the heads' mean importances and values: what their average is, were they alike."""
+    """The SLALOM with the heads' mean importances and values: what their average is, were they alike.
+
+    Example:
+        >>> one, other = (Slalom(np.array([v, 3.0]), np.zeros(2)) for v in (1.0, 5.0))
+        >>> pooled([one, other]).values[:, 0].tolist()
+        [3.0, 3.0]
+    """
     return Slalom(
         np.mean([slalom.values for slalom in slaloms], axis=0),
         np.mean([slalom.importances for slalom in slaloms], axis=0),
@@ -108,7 +133,13 @@ def pooled(slaloms: Sequence[Slalom]) -> Slalom:
 
 
 def first_order_gap(slaloms: Sequence[Slalom], counts: FloatArray) -> FloatArray:
-    """(N, C) what the average of heads adds to `pooled`, to first order in the spread of importances."""
+    """(N, C) what the average of heads adds to `pooled`, to first order in the spread of importances.
+
+    Example:
+        >>> one, other = (Slalom(np.array([s, -s]), np.array([s, -s])) for s in (0.1, -0.1))
+        >>> first_order_gap([one, other], np.ones((1, 2))).round(4).item()
+        0.01
+    """
     middle = pooled(slaloms)
     given = np.asarray(counts, dtype=float)
     fixed = np.isfinite(middle.background_importance)
@@ -125,7 +156,14 @@ def first_order_gap(slaloms: Sequence[Slalom], counts: FloatArray) -> FloatArray
 
 
 def merged(slaloms: Sequence[Slalom], tolerance: float = 1e-9) -> tuple[Slalom, ...]:
-    """SLALOMs that *add up* to the average, one for each set of importances (equal up to a constant)."""
+    """SLALOMs that *add up* to the average, one for each set of importances (equal up to a constant).
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> (head,) = head_slaloms(planted_layer())
+        >>> len(merged([head, head]))
+        1
+    """
     groups: list[list[Slalom]] = []
     for one in slaloms:
         alike = [group for group in groups if np.ptp(_scores(one) - _scores(group[0])) <= tolerance]
@@ -145,8 +183,16 @@ def merged(slaloms: Sequence[Slalom], tolerance: float = 1e-9) -> tuple[Slalom, 
 
 
 def is_slalom(slaloms: Sequence[Slalom], tolerance: float = 1e-9) -> bool:
-    """Whether the average of heads is a SLALOM over all bags of tokens."""
-    return sum(np.ptp(_values(one), axis=0).max() > tolerance for one in merged(slaloms, tolerance)) <= 1
+    """Whether the average of heads is a SLALOM over all bags of tokens.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> (one,), (other,) = head_slaloms(planted_layer()), head_slaloms(planted_layer((0, 0, 1, 0)))
+        >>> is_slalom([one, one]), is_slalom([one, other])
+        (True, False)
+    """
+    apart = [np.ptp(_values(one), axis=0).max() > tolerance for one in merged(slaloms, tolerance)]
+    return sum(map(bool, apart)) <= 1
 
 
 def _scores(one: Slalom) -> FloatArray:
@@ -163,6 +209,11 @@ def least_distance(counts: FloatArray, outputs: FloatArray, background: bool = T
     """A lower bound on max|F − G| over N bags, whichever SLALOM G is; 0 where N is at most that of tokens.
 
     counts: (N, units); outputs: (N,) of any model on these bags.
+
+    Example:
+        >>> counts = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
+        >>> least_distance(counts, np.array([0.0, 1.0, 0.9, 0.1]), background=False) > 0.01
+        True
     """
     c, f = _checked(counts, outputs, background)
     basis, size, _ = np.linalg.svd(c, full_matrices=False)
@@ -185,6 +236,12 @@ def fit_heads(
 
     With one head it is the nearest SLALOM. Importances have mean 0 in each head; with several heads the
     values of all but the first have mean 0 as well, since only the sum of such constants is determined.
+
+    Example:
+        >>> counts = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [2.0, 1.0]])
+        >>> (found,) = fit_heads(counts, np.array([3.0, -1.0, 1.0, 5 / 3]), background=False)
+        >>> found.values[:, 0].round(4).tolist()
+        [3.0, -1.0]
     """
     c, f = _checked(counts, outputs, background)
     at_least_one(heads=heads, starts=starts)

@@ -84,7 +84,13 @@ class LayerWeights:
 
 
 def layer(model: AttentionLayer) -> LayerWeights:
-    """The weights of a model in double precision."""
+    """The weights of a model in double precision.
+
+    Example:
+        >>> from slalom.theory.attention_layer import AttentionLayer, AttentionLayerConfig
+        >>> layer(AttentionLayer(AttentionLayerConfig(vocab_size=5))).query.shape
+        (6, 64, 128)
+    """
     from slalom.theory.attention_layer import sinusoids
 
     weights = {name: w.detach().cpu().double().numpy() for name, w in model.named_parameters()}
@@ -114,6 +120,10 @@ def planted_layer(
     """A layer of one head whose token i has this importance and this value; 0 is [CLS], 1 is <UNK>.
 
     Its logits are known by hand: the defaults on [0, 2, 3] give attention ¼, ¼, ½ and f = ¾ − ½.
+
+    Example:
+        >>> planted_layer().embedding[2].tolist()  # 1, importance, value
+        [1.0, 0.0, 3.0]
     """
     embedding = np.c_[np.ones(len(values)), importances, values]
     query, key, value = np.eye(3)[:, None, None]
@@ -155,12 +165,22 @@ class Look:
 
 
 def look(weights: LayerWeights, ids: Sequence[int] | IntArray) -> Look:
-    """What the layer computes on a sequence of ids ([CLS] first)."""
+    """What the layer computes on a sequence of ids ([CLS] first).
+
+    Example:
+        >>> look(planted_layer(), [0, 2, 3]).attention.round(4).tolist()
+        [[[0.25, 0.25, 0.5]]]
+    """
     return look_at(weights, weights.placed(ids))
 
 
 def look_at(weights: LayerWeights, embeddings: FloatArray) -> Look:
-    """The same, given e_t (T, d) with positions added."""
+    """The same, given e_t (T, d) with positions added.
+
+    Example:
+        >>> round(look_at(planted_layer(), planted_layer().placed([0, 2, 3])).output, 4)
+        0.25
+    """
     n = len(embeddings) if weights.mean_read_out else 1
     queries = np.einsum("kad,rd->kra", weights.query, embeddings[:n])
     keys = np.einsum("kad,td->kta", weights.key, embeddings)
@@ -170,12 +190,22 @@ def look_at(weights: LayerWeights, embeddings: FloatArray) -> Look:
 
 
 def attention_average(seen: Look) -> FloatArray:
-    """(T,) α-avg: the mean over heads of what each position gets from the read-out."""
+    """(T,) α-avg: the mean over heads of what each position gets from the read-out.
+
+    Example:
+        >>> attention_average(look(planted_layer(), [0, 2, 3])).round(4).tolist()
+        [0.25, 0.25, 0.5]
+    """
     return _attention_read(seen).mean(axis=0)
 
 
 def attention_max(seen: Look) -> FloatArray:
-    """(T,) α-max: the largest such weight among the heads."""
+    """(T,) α-max: the largest such weight among the heads.
+
+    Example:
+        >>> attention_max(look(planted_layer(), [0, 2, 3])).round(4).tolist()
+        [0.25, 0.25, 0.5]
+    """
     return _attention_read(seen).max(axis=0)
 
 
@@ -184,7 +214,12 @@ def _attention_read(seen: Look) -> FloatArray:
 
 
 def gradient(seen: Look) -> FloatArray:
-    """(T, d) ∇_{e_t} f at every position."""
+    """(T, d) ∇_{e_t} f at every position.
+
+    Example:
+        >>> gradient(look(planted_layer(), [0, 2, 3]))[1:, 1:].round(4).tolist()
+        [[0.6875, 0.25], [-0.625, 0.5]]
+    """
     result = gradient_as_key(seen)
     own = len(seen.readers)
     result[:own] += gradient_as_query(seen) + seen.readers[:, None] * seen.layer.skip
@@ -192,7 +227,12 @@ def gradient(seen: Look) -> FloatArray:
 
 
 def gradient_as_key(seen: Look) -> FloatArray:
-    """(T, d) the theorem as published: e_t through its key and its value alone."""
+    """(T, d) the theorem as published: e_t through its key and its value alone.
+
+    Example:
+        >>> gradient_as_key(look(planted_layer(), [0, 2, 3]))[0, 1:].round(4).tolist()
+        [-0.0625, 0.25]
+    """
     weights = seen.layer
     read = seen.readers[:, None] * seen.attention
     direction = np.einsum("ko,kod->kd", weights.read, weights.value)
@@ -203,7 +243,12 @@ def gradient_as_key(seen: Look) -> FloatArray:
 
 
 def gradient_as_query(seen: Look) -> FloatArray:
-    """(R, d) what e_t does to f through the query it asks; only readers ask."""
+    """(R, d) what e_t does to f through the query it asks; only readers ask.
+
+    Example:
+        >>> gradient_as_query(look(planted_layer(), [0, 2, 3]))[0, 0].round(4).item()
+        -0.4332
+    """
     weights = seen.layer
     pull = weights.scale * seen.attention * (seen.values[:, None, :] - seen.told[:, :, None])
     answered = np.einsum("krt,kta->kra", pull, seen.keys)
@@ -257,6 +302,10 @@ def masked(
     """The layer on a sequence of ids ([CLS] first) whose words can be masked.
 
     words: which word (0 … d − 1) each position behind [CLS] belongs to; by default equal ids are one word.
+
+    Example:
+        >>> masked(planted_layer(), [0, 2, 3]).outputs(np.array([[1, 1], [1, 0]])).round(4).tolist()
+        [0.25, 1.0]
     """
     if weights.mean_read_out:
         raise InputError(

@@ -44,7 +44,13 @@ _CHUNK = 1 << 20
 
 
 def least_squares(document: Masked) -> FloatArray:
-    """(d,) LIME's coefficients in the limit of many samples and large bandwidth, exact for every d ≥ 2."""
+    """(d,) LIME's coefficients in the limit of many samples and large bandwidth, exact for every d ≥ 2.
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> least_squares(masked(planted_layer(), [0, 2, 3])).round(4).tolist()
+        [1.0, -0.5]
+    """
     given, mean = expectations(document)
     d = len(given)
     # Cov(|z|, f) = Σ_j P(j ∉ S) (E_j − E f) with P(j ∉ S) = (d − 1)/2d.
@@ -53,13 +59,25 @@ def least_squares(document: Masked) -> FloatArray:
 
 
 def mardaoui_garreau(document: Masked) -> FloatArray:
-    """(d,) 3 E[f | j ∉ S] − (3/d) Σ_k E[f | k ∉ S]: the same for d → ∞, less the mean of the coefficients."""
+    """(d,) 3 E[f | j ∉ S] − (3/d) Σ_k E[f | k ∉ S]: the same for d → ∞, less the mean of the coefficients.
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> mardaoui_garreau(masked(planted_layer(), [0, 2, 3])).round(4).tolist()
+        [2.25, -2.25]
+    """
     given, _ = expectations(document)
     return 3 * (given - given.mean())
 
 
 def three_halves(document: Masked) -> FloatArray:
-    """(d,) the theorem of Lopardo, Precioso and Garreau: (3/2) W_ℓ (α_t v_t − α_h,t v_h,t)."""
+    """(d,) the theorem of Lopardo, Precioso and Garreau: (3/2) W_ℓ (α_t v_t − α_h,t v_h,t).
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> three_halves(masked(planted_layer(), [0, 2, 3])).round(4).tolist()
+        [1.125, -0.75]
+    """
     kept = document.kept_sum / (document.fixed_mass + document.kept_mass.sum(axis=1))[:, None]
     gone = document.gone_sum / (document.fixed_mass + document.gone_mass.sum(axis=1))[:, None]
     return 1.5 * (kept - gone).mean(axis=0)
@@ -71,6 +89,11 @@ def mean_field(document: Masked) -> FloatArray:
     Where a share p of the words is masked, numerator and denominator are near their expectations N(p), D(p):
 
         β_j ≈ 6 ∫_0^1 p (1 − p) {(gv)_j − (g_h v_h)_j − N/D (g_j − g_h,j)} / D dp
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> mean_field(masked(planted_layer([0.0] * 4), [0, 2, 3])).round(4).tolist()
+        [1.0, -0.3333]
     """
     nodes, weights = roots_legendre(40)
     p, weight = (nodes[:, None] + 1) / 2, weights[:, None] / 2
@@ -83,7 +106,14 @@ def mean_field(document: Masked) -> FloatArray:
 
 
 def expectations(document: Masked) -> tuple[FloatArray, float]:
-    """(d,) E[f | j ∉ S] and E[f] under LIME's sampling, exact up to rounding."""
+    """(d,) E[f | j ∉ S] and E[f] under LIME's sampling, exact up to rounding.
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> given, mean = expectations(masked(planted_layer(), [0, 2, 3]))
+        >>> given.round(4).tolist(), round(mean, 4)
+        ([1.0, -0.5], 0.125)
+    """
     d = document.size
     if d < 2:
         raise InputError(
@@ -120,7 +150,14 @@ def _conditional(head: Masked) -> tuple[FloatArray, float]:
 
 
 def times(head: Masked, n_p: int) -> Iterator[FloatArray]:
-    """Nodes t of ∫ e^{−tG} dt, in chunks (T, 1, 1), for every G that some set of masked words gives."""
+    """Nodes t of ∫ e^{−tG} dt, in chunks (T, 1, 1), for every G that some set of masked words gives.
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> t = np.concatenate([*times(masked(planted_layer(), [0, 2, 3]), 1)])
+        >>> (STEP * t * np.exp(-2 * t)).sum().round(4).item()  # 1/2
+        0.5
+    """
     low = head.fixed_mass[0] + np.minimum(head.kept_mass, head.gone_mass).sum()
     high = head.fixed_mass[0] + np.maximum(head.kept_mass, head.gone_mass).sum()
     low = max(float(low), 1e-290 * float(high))  # weights that underflow to 0
@@ -147,7 +184,13 @@ class BySize:
 
 
 def by_size(document: Masked) -> BySize:
-    """The means that every regression on the presence of words starts from, exact up to rounding."""
+    """The means that every regression on the presence of words starts from, exact up to rounding.
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> by_size(masked(planted_layer(), [0, 2, 3])).mean[:2].round(4).tolist()
+        [0.25, 0.25]
+    """
     d, heads = document.size, len(document.fixed_mass)
     if d > LARGEST:
         raise InputError(f"{d} words are too many for the generating functions; at most {LARGEST}")
@@ -165,6 +208,11 @@ def coefficients(document: Masked, bandwidth: float = np.inf, ridge: float = 0.0
 
     bandwidth: ν on the cosine distance itself; the `lime` package takes a hundred times that (25 is 0.25).
     ridge: the penalty divided by the number of samples; it does not touch the intercept.
+
+    Example:
+        >>> from slalom.theory.layer import masked, planted_layer
+        >>> coefficients(masked(planted_layer(), [0, 2, 3]), bandwidth=0.25).round(4).tolist()
+        [1.0, -0.5]
     """
     d = document.size
     if d < 2 or not bandwidth > 0 or ridge < 0:
@@ -191,7 +239,12 @@ class Constants:
 
 
 def constants(d: int, bandwidth: float = np.inf) -> Constants:
-    """β_j = {σ_1 E[πf] + σ_2 E[π z_j f] + σ_3 Σ_{k≠j} E[π z_k f]} / c_d."""
+    """β_j = {σ_1 E[πf] + σ_2 E[π z_j f] + σ_3 Σ_{k≠j} E[π z_k f]} / c_d.
+
+    Example:
+        >>> round(constants(2).c, 4)
+        0.125
+    """
     one, first, second = _moments(d, _weights(d, bandwidth) / d)
     c = (d - 1) * one * second - d * first**2 + one * first
     apart = first - second

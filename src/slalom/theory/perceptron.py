@@ -30,7 +30,13 @@ from slalom.tokens import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Perceptron:
-    """What stands on top of the layer: φ is tanh, which has a slope everywhere."""
+    """What stands on top of the layer: φ is tanh, which has a slope everywhere.
+
+    Example:
+        >>> top = Perceptron(np.zeros((1, 3, 1)), np.eye(3), np.zeros(3), np.ones(3), np.zeros(3))
+        >>> top.output(np.zeros(3)).item(), top.slope(np.zeros(3)).tolist()
+        (0.0, [1.0, 1.0, 1.0])
+    """
 
     write: FloatArray
     """(K, d, d_out) W_o: what each head adds to the state."""
@@ -53,7 +59,15 @@ class Perceptron:
 
 
 def state(weights: LayerWeights, top: Perceptron, embeddings: FloatArray) -> FloatArray:
-    """(d,) h of a sequence given by its embeddings (T, d), [CLS] first."""
+    """(d,) h of a sequence given by its embeddings (T, d), [CLS] first.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> weights, third = planted_layer(), np.eye(3)[None, :, 2:]
+        >>> top = Perceptron(third, np.eye(3), np.zeros(3), np.ones(3), np.zeros(3))
+        >>> state(weights, top, weights.placed([0, 2, 3])).round(4).tolist()  # [CLS] is (1, 0, 0)
+        [1.0, 0.0, 0.25]
+    """
     seen = look_at(weights, embeddings)
     values = np.einsum("kod,td->kto", weights.value, embeddings)
     heard = np.einsum("kt,kto->ko", seen.attention[:, 0], values)
@@ -61,7 +75,15 @@ def state(weights: LayerWeights, top: Perceptron, embeddings: FloatArray) -> Flo
 
 
 def perceptron_gradient(weights: LayerWeights, top: Perceptron, embeddings: FloatArray) -> FloatArray:
-    """(T, d) ∇_{e_t} f at every position, in closed form."""
+    """(T, d) ∇_{e_t} f at every position, in closed form.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> weights, third = planted_layer(), np.eye(3)[None, :, 2:]
+        >>> linear = Perceptron(third, np.zeros((1, 3)), np.zeros(1), np.zeros(1), np.eye(3)[2])
+        >>> perceptron_gradient(weights, linear, weights.placed([0, 2, 3]))[1:, 1:].round(4).tolist()
+        [[0.6875, 0.25], [-0.625, 0.5]]
+    """
     _check(weights)
     r = top.slope(state(weights, top, embeddings))
     # The one-layer classifier that f is like, for small changes.
@@ -95,7 +117,16 @@ def masked_states(
     ids: Sequence[int] | IntArray,
     words: Sequence[int] | IntArray | None = None,
 ) -> MaskedStates:
-    """The classifier with the perceptron on a text whose words can be masked; arguments as in `masked`."""
+    """The classifier with the perceptron on a text whose words can be masked; arguments as in `masked`.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> third = np.eye(3)[2]
+        >>> linear = Perceptron(third[None, :, None], np.zeros((1, 3)), np.zeros(1), np.zeros(1), third)
+        >>> document = masked_states(planted_layer(), linear, [0, 2, 3])
+        >>> document.outputs(np.array([[1, 1], [1, 0]])).round(4).tolist()
+        [0.25, 1.0]
+    """
     _check(weights)
     unit = np.eye(weights.embedding.shape[1])
     return MaskedStates(
@@ -107,7 +138,15 @@ def masked_states(
 
 
 def lime_mean_field(document: MaskedStates) -> FloatArray:
-    """(d,) LIME's coefficients, large bandwidth, up to an error of the order 1/d."""
+    """(d,) LIME's coefficients, large bandwidth, up to an error of the order 1/d.
+
+    Example:
+        >>> from slalom.theory.layer import planted_layer
+        >>> third = np.eye(3)[2]
+        >>> linear = Perceptron(third[None, :, None], np.zeros((1, 3)), np.zeros(1), np.zeros(1), third)
+        >>> lime_mean_field(masked_states(planted_layer([0.0] * 4), linear, [0, 2, 3])).round(4).tolist()
+        [1.0, -0.3333]
+    """
     nodes, weights = roots_legendre(40)
     result = np.zeros(document.size)
     for x, w in zip(nodes, weights, strict=True):
@@ -144,6 +183,11 @@ def lime_sampled(
     guess: coefficients near the truth, such as the mean field's; the nearer, the smaller the errors, since
     LIME gives a linear function back as it is and only the rest is sampled. Masks come in pairs, a mask and
     its complement.
+
+    Example:
+        >>> beta = np.array([1.0, -0.5])
+        >>> lime_sampled(lambda keep: keep @ beta, size=2, samples=100, guess=beta)[0].round(4).tolist()
+        [1.0, -0.5]
     """
     if size < 2 or samples < 4:
         raise InputError(f"two words and four samples are the least; got {size} and {samples}")

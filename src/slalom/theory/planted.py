@@ -33,7 +33,12 @@ _PAD = "[PAD]"
 
 
 class SlalomConfig(PretrainedConfig):
-    """Of a `SlalomTransformer`: H SLALOMs with K values need a hidden size of at least 1 + H + (H + 1) K."""
+    """Of a `SlalomTransformer`: H SLALOMs with K values need a hidden size of at least 1 + H + (H + 1) K.
+
+    Example:
+        >>> SlalomConfig(vocab_size=3).hidden_size
+        4
+    """
 
     model_type = "slalom"
 
@@ -162,6 +167,11 @@ def plant(
     A text is words of the vocabulary with blanks between them ("t0", "t1", … if `words` is not given).
     heads, layers: further heads attend to values and say nothing, further layers pass on what they get, as
     in the paper's proof.
+
+    Example:
+        >>> model, tokenizer = plant(np.array([0, np.log(2)]), np.array([3, -1]), ["good", "bad"])
+        >>> round(model(**tokenizer("good bad", return_tensors="pt")).logits[0, 1].item(), 4)
+        0.3333
     """
     surrogate, names = _planted(importances, values, words)
     return _transformer([surrogate], names, heads, layers)
@@ -170,7 +180,13 @@ def plant(
 def plant_heads(
     slaloms: Sequence[Slalom], words: Sequence[str] | None = None, *, layers: int = 1
 ) -> tuple[SlalomTransformer, PreTrainedTokenizerFast]:
-    """A transformer of as many heads as SLALOMs are given, which is their average (maths 3h)."""
+    """A transformer of as many heads as SLALOMs are given, which is their average (maths 3h).
+
+    Example:
+        >>> one, other = (Slalom(np.array([3.0, v]), np.zeros(2)) for v in (-1.0, 1.0))
+        >>> plant_heads([one, other])[0](torch.tensor([[0, 1]])).logits[0, 1].item()
+        1.5
+    """
     if any(np.isfinite(one.background_importance) for one in slaloms):
         raise InputError("a transformer without special tokens has no background; give SLALOMs without one")
     planted = [_planted(one.importances, one.values, words) for one in slaloms]
@@ -229,6 +245,11 @@ def planted_function(
     """A black box over texts that is the same SLALOM: (N,) log-odds, or (N, K) centred logits where K ≥ 2.
 
     Importances and values are arrays in the order of `words`, or mappings from words.
+
+    Example:
+        >>> function = planted_function({"good": 0, "bad": np.log(2)}, {"good": 3, "bad": -1})
+        >>> function(["good bad"]).round(4).tolist()
+        [0.3333]
     """
     if isinstance(importances, Mapping) or isinstance(values, Mapping):
         importances, values, words = _from_mappings(importances, values, words)

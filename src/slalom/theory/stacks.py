@@ -48,6 +48,10 @@ def random_stack(
     """A sequence classifier with random weights in double precision.
 
     encoder: BERT, which reads the first token; decoder: GPT-2, rotary: Llama, alibi: BLOOM read the last.
+
+    Example:
+        >>> random_stack("rotary", vocabulary=9)(torch.tensor([[1, 2]])).logits.shape
+        torch.Size([1, 2])
     """
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
@@ -93,6 +97,11 @@ def repeats(
     """(tokens, lengths) the log-odds of each token repeated, between special tokens if they are given.
 
     positions: False tells every token that it stands at position 0.
+
+    Example:
+        >>> log_odds = repeats(random_stack("rotary"), tokens=[5], lengths=[1, 2, 3])
+        >>> bool(np.ptp(log_odds) < 1e-6)
+        True
     """
     result = np.empty((len(tokens), len(lengths)))
     for i, token in enumerate(tokens):
@@ -105,7 +114,13 @@ def repeats(
 
 
 def frame(tokenizer: PreTrainedTokenizerBase) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The special tokens that a tokenizer sets before and behind a text."""
+    """The special tokens that a tokenizer sets before and behind a text.
+
+    Example:
+        >>> from slalom.theory.attention_layer import word_tokenizer
+        >>> frame(word_tokenizer(["a"]))
+        ((2,), ())
+    """
     encoded = tokenizer("a", return_special_tokens_mask=True)
     ids: list[int] = encoded["input_ids"]  # type: ignore[assignment]
     special: list[int] = encoded["special_tokens_mask"]  # type: ignore[assignment]
@@ -127,7 +142,12 @@ class Drift:
 
 
 def drift(log_odds: FloatArray) -> Drift:
-    """Of what `repeats` gives."""
+    """Of what `repeats` gives.
+
+    Example:
+        >>> drift(np.array([[1.0, 1.5], [3.0, 3.0]])).largest
+        0.5
+    """
     moved = np.ptp(log_odds, axis=1)
     spread = float(log_odds.mean(axis=1).std())
     return Drift(float(moved.max()), float(np.sqrt((moved**2).mean())) / spread if spread > 0 else np.inf)
@@ -148,7 +168,12 @@ class MlpBound:
 
 
 def mlp_bound(width: int = 768, hidden: int = 3072, vocabulary: int = 30522, context: int = 512) -> MlpBound:
-    """The bound for a state of `width` and `hidden` units; the defaults are BERT-base's."""
+    """The bound for a state of `width` and `hidden` units; the defaults are BERT-base's.
+
+    Example:
+        >>> mlp_bound(width=1, hidden=1, vocabulary=10).longest
+        1
+    """
     at_least_one(width=width, hidden=hidden, vocabulary=vocabulary, context=context)
     weights = hidden * (width + 1) + hidden + width + 1
     pairs = _largest(width, hidden, weights)
@@ -163,7 +188,12 @@ def mlp_bound(width: int = 768, hidden: int = 3072, vocabulary: int = 30522, con
 
 
 def log2_patterns(points: int, width: int, hidden: int) -> float:
-    """Upper bound on log₂ of the labellings of m points that the network can realise."""
+    """Upper bound on log₂ of the labellings of m points that the network can realise.
+
+    Example:
+        >>> round(log2_patterns(points=10, width=2, hidden=3), 2)
+        84.48
+    """
     weights = hidden * (width + 1) + hidden + width + 1
     splits = 1 + (width + 1) * log2(max(2 * e * points / (width + 1), 2.0))
     return hidden * splits + 1 + weights * log2(max(4 * e * points / weights, 2.0))
