@@ -1,7 +1,9 @@
 """Every public name says what it takes, gives and raises, and has an example; all examples run.
 
-Public is what docs/api.md lists: at least all that the pages, the README and the examples import. Arguments,
-returns and raises are checked by the code itself: its signature, and what its body raises.
+Public is what docs/api.md lists, what an `__all__` names, and every function and class of `slalom.theory`
+without an underscore. The list holds at least all that the pages, the README and the examples import.
+Arguments, returns and raises are checked by the code itself: its signature, and what its body raises. A type
+needs no example of its own where it is what a function with an example gives back, or a field of such a type.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ import re
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+
+import slalom
 
 API = (Path(__file__).parents[1] / "docs" / "api.md").read_text(encoding="utf-8")
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
@@ -53,6 +58,32 @@ METHODS = {
 }
 
 
+def _named(module: ModuleType) -> dict[str, Any]:
+    """The functions and classes that a module names in `__all__`, or, in theory, all its own."""
+    own = [
+        name for name, found in vars(module).items() if getattr(found, "__module__", "") == module.__name__
+    ]
+    names = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
+    objects = {f"{module.__name__}.{name}": getattr(module, name) for name in names}
+    return {
+        name: found for name, found in objects.items() if inspect.isfunction(found) or inspect.isclass(found)
+    }
+
+
+def _others() -> dict[str, Any]:
+    """What is public besides the page, by full name; whatever the page lists is left out."""
+    root = Path(slalom.__file__).parent
+    files = [path for path in root.rglob("*.py") if "\n__all__ = " in path.read_text(encoding="utf-8")]
+    files += [path for path in (root / "theory").glob("*.py") if path not in files]
+    found: dict[str, Any] = {}
+    for path in sorted(files):
+        parts = path.relative_to(root.parent).with_suffix("").parts
+        found |= _named(importlib.import_module(".".join(parts).removesuffix(".__init__")))
+    return {
+        name: one for name, one in found.items() if id(one) not in {id(other) for other in EXAMPLES.values()}
+    }
+
+
 def _raises(function: Callable[..., Any]) -> bool:
     tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
     return any(isinstance(node, ast.Raise) for node in ast.walk(tree))
@@ -85,15 +116,46 @@ EXAMPLES = {**FUNCTIONS, **CLASSES}
 EXAMPLES |= {f"{module}.{name}": getattr(importlib.import_module(module), name) for module, name in ALONE}
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_a_name_has_an_example_that_runs(name: str) -> None:
-    found = EXAMPLES[name]
-    examples = doctest.DocTestFinder(recurse=False).find(found, name, globs={})
-    assert sum(len(one.examples) for one in examples), "no example"
+OTHERS = _others()
+
+
+def _run_examples(found: Any, name: str, names: dict[str, Any]) -> int:
+    examples = doctest.DocTestFinder(recurse=False).find(found, name, globs=names)
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     for one in examples:
         report: list[str] = []
         assert runner.run(one, out=report.append).failed == 0, "".join(report)
+    return sum(len(one.examples) for one in examples)
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_a_name_has_an_example_that_runs(name: str) -> None:
+    assert _run_examples(EXAMPLES[name], name, {}), "no example"
+
+
+def _types_given() -> set[str]:
+    """The names of types that functions with an example give back, and of the fields of classes."""
+    public = [found for found in {**EXAMPLES, **OTHERS}.values() if ">>>" in (found.__doc__ or "")]
+    told = [str(inspect.signature(one).return_annotation) for one in public if inspect.isfunction(one)]
+    kinds = [kind for one in public if inspect.isclass(one) for kind in one.__mro__]
+    told += [str(kind) for one in kinds for kind in vars(one).get("__annotations__", {}).values()]
+    return {word for line in told for word in re.findall(r"\w+", line)}
+
+
+GIVEN = _types_given()
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS))
+def test_a_name_besides_the_page_has_an_example_that_runs(name: str) -> None:
+    """It runs with the names of its module, as doctest has it."""
+    found = OTHERS[name]
+    ran = _run_examples(found, name, dict(vars(importlib.import_module(found.__module__))))
+    assert ran or (inspect.isclass(found) and found.__name__ in GIVEN), "no example"
+
+
+def test_nothing_public_escapes() -> None:
+    assert len([name for name in OTHERS if name.startswith("slalom.theory.")]) > 80
+    assert {"slalom.models.open_model", "slalom.data.draw", "slalom.theory.heads.fit_heads"} <= set(OTHERS)
 
 
 @pytest.mark.parametrize("name", sorted(CLASSES))
@@ -112,8 +174,6 @@ def _imported(source: str) -> set[str]:
 
 def test_whatever_readers_are_shown_is_listed() -> None:
     """The front door, and what pages, README and examples import; theory has its notebook."""
-    import slalom
-
     root = Path(__file__).parents[1]
     pages = [path.read_text(encoding="utf-8") for path in (root / "README.md", *(root / "docs").glob("*.md"))]
     sources = [block for page in pages for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)]

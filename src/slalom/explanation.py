@@ -21,7 +21,6 @@ from slalom.scores import (
     Cost,
     Fidelity,
     Level,
-    Scores,
     Windows,
     by_name,
     check_finite,
@@ -38,7 +37,7 @@ from slalom.units import numbers as unit_numbers
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Cost", "Explanation", "Scores"]
+__all__ = ["Cost", "Explanation"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -92,6 +92,7 @@ def test_hub_ids_come_from_the_hub_cache(
     # transformers 4 has its own name for it
     monkeypatch.setattr("transformers.utils.hub.TRANSFORMERS_CACHE", str(tmp_path / "cache"), raising=False)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("transformers.utils.hub._is_offline_mode", True, raising=False)
     model = open_model("someone/tiny-bert")
     assert model.name == "tiny-bert"
     np.testing.assert_allclose(ask(model), zoo.reference(module, tokenizer, zoo.TEXT), atol=1e-5)
@@ -205,7 +206,8 @@ def test_weights_of_another_size_are_named(saved: tuple[Path, Any, Any]):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"intermediate_size": 77}))
     with pytest.raises(
-        ModelError, match=r"intermediate\.dense\.\S+ is \(.*\) in the weights and \(77"
+        ModelError,
+        match=r"intermediate\.dense\.\S+ (is \(.*\) in the weights and \(77|has one size in the weights)",
     ) as caught:
         open_model(folder)
     assert "report" not in str(caught.value)

@@ -90,13 +90,26 @@ def read(
 
 
 def splits(source: Source, *, data_dir: Source | None = None) -> tuple[str, ...]:
-    """The splits of a source, in their order; none where it has no column `split`."""
+    """The splits of a source, in their order; none where it has no column `split`.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+        ...     print(*["text,split", "great,train", "dull,test"], sep=chr(10), file=file, flush=True)
+        ...     splits(file.name)
+        ('train', 'test')
+    """
     table, _ = _open(source, data_dir)
     return splits_of(table) if "split" in table.columns else ()
 
 
 def locate(source: Source, *, data_dir: Source | None = None) -> Path | None:
-    """The file or folder that `read` would read; None where it would ask the hub."""
+    """The file or folder that `read` would read; None where it would ask the hub.
+
+    Example:
+        >>> locate("stanfordnlp/sst2", data_dir="no-such-folder") is None
+        True
+    """
     path = Path(source).expanduser()
     one = known(os.fspath(source))
     if one is not None:

@@ -99,6 +99,11 @@ def draw(
 
     With the same seed, a smaller sample is the beginning of a larger one. `balanced` takes equally many
     of every label, in turn, and leaves out documents without one.
+
+    Example:
+        >>> reviews = [Document("great"), Document("fine"), Document("dull")]
+        >>> [document.text for document in draw(reviews, limit=2)]
+        ['great', 'fine']
     """
     at_least_one(limit=limit)
     check("seed", seed, Seed | None)

@@ -44,7 +44,12 @@ Tolerance = Annotated[float, Range(1e-20, 1000)]
 
 
 class Access(TypedDict, total=False):
-    """What can be said of a model that is opened; docs/models.md has the table. None: nothing is said."""
+    """What can be said of a model that is opened; docs/models.md has the table. None: nothing is said.
+
+    Example:
+        >>> Access(device="cpu", batch_tokens=4096)
+        {'device': 'cpu', 'batch_tokens': 4096}
+    """
 
     output: Output | None
     labels: Sequence[str] | Mapping[str, str] | None
@@ -83,6 +88,10 @@ def open_model(model: object = None, tokenizer: object = None, **access: Unpack[
     their first tokens or, with `whole_answers` and where first tokens coincide, by all of their tokens;
     `chat` applies the tokenizer's chat template, by default where there is one. With an `endpoint`, an
     address or an `Endpoint`, the language model is behind it, and `model` is its name there.
+
+    Example:
+        >>> open_model().labels
+        ('negative', 'positive')
     """
     check_known("a model", access, Access.__annotations__)
     known = checks.declared(Access)

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from slalom.explanation import Scores
 from slalom.files import plain
+from slalom.scores import Scores
 from slalom.tokens import BoolArray, FloatArray, IntArray
 from slalom.view import sentences
 from slalom.view.text import label, visible

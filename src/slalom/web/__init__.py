@@ -71,7 +71,12 @@ class Limits:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """Everything a server is started with."""
+    """Everything a server is started with.
+
+    Example:
+        >>> ServerSettings({"sentiment": None}).hosts
+        ()
+    """
 
     models: Mapping[str, object]
     """By name: whatever `slalom.Explainer` takes, None for the bundled model."""

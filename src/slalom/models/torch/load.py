@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -119,11 +119,15 @@ def resolve(source: str | Path) -> str:
     return source
 
 
+_Mismatch = str | tuple[str, Sequence[int], Sequence[int]]
+"""A weight with its size as stored and by the config; before transformers 5 its name alone."""
+
+
 class _Info(TypedDict):
     """Which of a module's weights are missing, or stored in another size than the config's."""
 
     missing_keys: list[str]
-    mismatched_keys: list[tuple[str, tuple[int, ...], tuple[int, ...]]]
+    mismatched_keys: list[_Mismatch]
 
 
 _WithInfo = tuple[nn.Module, _Info]
@@ -178,13 +182,11 @@ def _load_module(where: str, source: str | Path, causal: bool) -> nn.Module:
             module, info = pretrained(cast("_Loads[_WithInfo]", kind), where, **asked)
         except Exception as error:
             raise ModelError(_explain_failure(where, source, what, error)) from error
-    other = sorted(info["mismatched_keys"])
+    other = sorted(info["mismatched_keys"], key=str)
     if other:
-        name, stored, wanted = other[0]
         raise ModelError(
-            f"{source} could not be loaded: its config and its weights are of different models ({name} is "
-            f"{tuple(stored)} in the weights and {tuple(wanted)} by the config"
-            f"{f'; {len(other) - 1} more' if len(other) > 1 else ''})"
+            f"{source} could not be loaded: its config and its weights are of different models "
+            f"({_mismatch(other[0])}{f'; {len(other) - 1} more' if len(other) > 1 else ''})"
         )
     missing = sorted(info["missing_keys"])
     if missing:
@@ -193,6 +195,13 @@ def _load_module(where: str, source: str | Path, causal: bool) -> nn.Module:
             f"{' …' if len(missing) > 4 else ''}, which would be random; fine-tune it first"
         )
     return module
+
+
+def _mismatch(key: _Mismatch) -> str:
+    if isinstance(key, str):
+        return f"{key} has one size in the weights and another one by the config"
+    name, stored, wanted = key
+    return f"{name} is {tuple(stored)} in the weights and {tuple(wanted)} by the config"
 
 
 def _own_class(config: PretrainedConfig) -> type[PreTrainedModel] | None:
