@@ -40,7 +40,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(6, 300, 64), "full": Size(40, 400, real.CUT)}
+SIZES = {"quick": Size(6, 300, 64), "full": Size(24, 400, real.CUT)}
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:

@@ -50,7 +50,7 @@ class Size:
     """Steps of L-BFGS, all weights free, before the Hessian is asked for; of the first run of each kind."""
 
 
-SIZES = {"quick": Size(4, 128, 1500, 300, 1, 50), "full": Size(4, 256, 2000, 1000, 3, 1500)}
+SIZES = {"quick": Size(4, 128, 1500, 300, 1, 50), "full": Size(4, 256, 2000, 1000, 1, 1500)}
 _SEQUENCES, _RIDGE = 1000, 1e-4
 """Of the loss whose slope and curvature are asked for; without a ridge it has no minimum."""
 _SLOPE, _LOWEST, _HIGHEST = "slope after settling", "smallest Hessian eigenvalue", "largest"

@@ -48,7 +48,7 @@ class Size:
 
 SIZES = {
     "quick": Size(6000, {"agnews": 4.0, "emotion": 3.0}, 1, 64, 6, 300, 150, 48),
-    "full": Size(20_000, {"agnews": 5.0, "emotion": 3.0}, 2, 128, 40, 400, 200, real.CUT),
+    "full": Size(20_000, {"agnews": 5.0, "emotion": 3.0}, 2, 128, 24, 400, 200, real.CUT),
 }
 """Two layers: these are about several classes, not about depth."""
 

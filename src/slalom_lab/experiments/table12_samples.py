@@ -63,7 +63,7 @@ class Size:
 
 SIZES = {
     "quick": Size((500, 1000, 2000), 10, real.CUT, (16, 64), 4),
-    "full": Size((500, 1000, 2000, 5000), 100, 48, (8, 16, 32, 64), 40),
+    "full": Size((500, 1000, 2000, 5000), 60, 48, (8, 16, 32, 64), 24),
 }
 """The paper has 10,000 too, which there are no better than 5,000."""
 
@@ -77,9 +77,9 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
     specs: dict[tuple[str, str], str] = {(SHAP, "SHAP"): f"kernel_shap:budget={2 * size.cut + 2048}"}
     for n in size.samples:
         specs[f"{n} samples", "SLALOM"] = f"slalom_sgd:budget={n}"
-    for n in size.samples[:2]:  # solver and design are told apart where samples are few
-        specs[f"{n} samples", _EXACT] = f"slalom:length=5:budget={n}"
-        specs[f"{n} samples", _ALL] = f"slalom:budget={n}"
+    fewest = size.samples[0]  # solver and design are told apart where samples are few
+    specs[f"{fewest} samples", _EXACT] = f"slalom:length=5:budget={fewest}"
+    specs[f"{fewest} samples", _ALL] = f"slalom:budget={fewest}"
     results = real.study(
         settings, classifier, texts, tuple(specs.values()), ("deletion",), budget=1000, cut=size.cut
     )
@@ -168,12 +168,11 @@ def _judged(rows: Sequence[Row]) -> list[Row]:
 def analyse(rows: Sequence[Row]) -> str:
     """Solver and design apart: what the fit gains on the paper's queries, and what other queries gain."""
     parts = {name: next(row for row in rows if row.where["method"] == name) for name in (_SOLVER, _DESIGN)}
-    curves = {name: select(rows, _AOPC, method=name) for name in ("SLALOM", _EXACT, _ALL)}
+    curve = select(rows, _AOPC, method="SLALOM")
     return (
         "with the fewest samples, "
         + "; ".join(f"{name}: {row.ours:+.3f} ± {row.error or 0.0:.3f}" for name, row in parts.items())
-        + "; from the fewest to the most samples it was given "
-        + ", ".join(f"{name} gains {curve[-1] - curve[0]:+.3f}" for name, curve in curves.items())
+        + f"; from the fewest to the most samples SLALOM gains {curve[-1] - curve[0]:+.3f}"
     )
 
 

@@ -63,7 +63,7 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(20, 500, real.CUT), "full": Size(100, 384, 48)}
+SIZES = {"quick": Size(20, 500, real.CUT), "full": Size(60, 384, 48)}
 """Eight samples for each token; the paper has 5,000 for reviews of up to 512."""
 
 

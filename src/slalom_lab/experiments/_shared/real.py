@@ -57,7 +57,6 @@ _OVER = " over "
 _READ, _SECONDS = "tokens read, ", "seconds, "
 """Before the column, in the measure of what its explanations cost."""
 
-FAST = "this library, fast"
 IG = "integrated_gradients:most_steps=50"
 """As many steps as are usual; without the bound they are doubled until scores add up."""
 METHODS: Mapping[str, str] = {
@@ -69,10 +68,9 @@ METHODS: Mapping[str, str] = {
     "IG": IG,
     "Grad": "gradient",
     "this library": "slalom",
-    FAST: "slalom:length=5",
 }
-"""The paper's columns, and this library: its default, and as many short queries as the paper has."""
-_SAMPLED = ("slalom_sgd", "lime", "kernel_shap", "slalom:length=5")
+"""The paper's columns, and this library with its defaults."""
+_SAMPLED = ("slalom_sgd", "lime", "kernel_shap")
 """The methods that are given a budget."""
 
 
@@ -266,7 +264,7 @@ def costs(results: Results, classifier: Classifier) -> list[Row]:
     """How many tokens a model reads for an explanation, and its seconds, on average over documents."""
     where: dict[str, str | int] = {"model": classifier.title, "beside": classifier.like}
     found = []
-    for column in ("lin. SLALOM", "LIME", "this library", FAST):
+    for column in ("lin. SLALOM", "LIME", "this library"):
         own = [spent for spent in results.spent if _same(spent.method, METHODS[column])]
         if not own:
             continue
