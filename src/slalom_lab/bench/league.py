@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
+from filelock import FileLock
+
 from slalom.api import Explainer
-from slalom.data import read
 from slalom.errors import SlalomError
 from slalom.evaluate.results import Finished, Results
 from slalom.evaluate.run import Progress, evaluate
 from slalom.evaluate.table import Table
 from slalom.files import Record, from_json, make_folder, plain, read_text, to_json, write_text
+from slalom_lab.bench.league_cells import CELLS, LeagueCell, documents, opened
 
 METHODS = (
     "slalom",
+    "slalom:score=shapley",
     "slalom:effort=fast",
     "slalom:effort=faithful",
     "slalom:gradients=false",
@@ -33,14 +36,18 @@ METHODS = (
     "kernel_shap:budget=1000",
     "partition_shap:budget=100",
     "partition_shap:budget=300",
+    "lasso:budget=300",
     "occlusion",
-    "integrated_gradients",
+    "integrated_gradients:budget=300",
+    "smoothgrad",
     "gradient",
     "attention",
     "random",
 )
-INSIDE = ("integrated_gradients", "gradient", "attention")
+INSIDE = ("integrated_gradients", "smoothgrad", "gradient", "attention")
 """Methods that need the torch module."""
+DEAR = ("kernel_shap:budget=1000", "partition_shap:budget=300", "smoothgrad")
+"""Left out on dear cells: the cost of the largest, and each has a smaller or better one beside it."""
 PROTOCOLS = ("all_scales", "removals:masks=20", "deletion", "lds", "leave_one_out")
 NUMBERS = (
     ("all_scales", "r2"),
@@ -51,37 +58,6 @@ NUMBERS = (
 )
 """What the table shows of the protocols."""
 FORMAT, VERSION = "slalom-league", 1
-DOCUMENTS = 100
-"""Fewer than so many decide nothing; the table says where there are fewer."""
-
-
-@dataclass(frozen=True)
-class LeagueCell:
-    """A model on a data set."""
-
-    name: str
-    title: str
-    model: str
-    """"bundled", a name for `--model NAME=DIR`, "train:DATA" (trained here, once) or "smollm2"."""
-    data: str
-    split: str = "test"
-    cut: int = 128
-    documents: int = DOCUMENTS
-    inside: bool = True
-
-
-CELLS = (
-    LeagueCell("bundled-sst2", "bundled model, phrases of SST-2", "bundled", "sst2", "validation"),
-    LeagueCell("bundled-imdb", "bundled model, IMDB reviews", "bundled", "imdb"),
-    LeagueCell("encoder-yelp", "6-layer encoder (MiniLM) fine-tuned on Yelp", "encoder", "yelp"),
-    LeagueCell("gpt2-imdb", "small GPT-2 trained on IMDB", "gpt2", "imdb"),
-    LeagueCell("agnews", "AG News, four classes, 2-layer DistilBERT trained here", "train:agnews", "agnews"),
-    LeagueCell("hatexplain", "HateXplain, three classes, likewise", "train:hatexplain", "hatexplain"),
-    LeagueCell("long-imdb", "bundled model, whole IMDB reviews", "bundled", "imdb", cut=400),
-    LeagueCell(
-        "smollm2-sst2", "SmolLM2-135M, prompted, SST-2", "smollm2", "sst2", "validation", inside=False
-    ),
-)
 
 
 def league(
@@ -98,23 +74,19 @@ def league(
 ) -> Record:
     """Run what is missing, and give the table of everything that is there; it is written to league.json.
 
-    models: directories by name. methods: further ones, beside METHODS. limit: documents of a cell, fewer than
-    its own number.
+    models: directories by name. methods: further ones, beside METHODS. limit: documents of a cell, in place
+    of its own number.
     """
     folder = make_folder(out)
-    before = {cell["name"]: cell for cell in _written(folder)["cells"]}
     for cell in cells:
-        documents = min(cell.documents, limit or cell.documents)
         try:
             explainer = (open_model or opened)(cell, models or {})
-            found = read(
-                cell.data, split=cell.split, limit=documents, seed=seed, data_dir=data_dir, on_bad="skip"
-            )
+            found = documents(cell, limit or cell.documents, seed, data_dir)
         except SlalomError as error:
-            before.setdefault(cell.name, _row(cell) | {"not_run": str(error)})
+            _add(folder, _row(cell) | {"not_run": str(error)})
             continue
         results = []
-        usual = [m for m in METHODS if cell.inside or m.partition(":")[0] not in INSIDE]
+        usual = usual_methods(cell)
         extra = [m for m in methods if m not in usual]
         for group in (usual, *([m] for m in extra)):
             watch = progress(cell.name if group is usual else f"{cell.name} {group[0]}") if progress else None
@@ -123,26 +95,14 @@ def league(
             results.append(
                 evaluate(explainer, found, group, PROTOCOLS, where, seed=seed, cut=cell.cut, **named)
             )
-        before[cell.name] = _row(cell) | _measured(Table(_merged(results)))
-        _write(folder, before)
-    _write(folder, before)
+        _add(folder, _row(cell) | _measured(Table(_merged(results))))
     return _written(folder)
 
 
-def opened(cell: LeagueCell, models: Mapping[str, str]) -> Explainer:
-    """The model of a cell: given, bundled, or trained once and kept."""
-    if cell.model == "bundled":
-        return Explainer()
-    if cell.model in models:
-        return Explainer(models[cell.model])
-    kind, _, data = cell.model.partition(":")
-    if kind != "train":
-        raise SlalomError(f"no model was given for this cell: --model {cell.model}=DIR")
-    from slalom_lab.training import Network, TrainSettings, cached
-
-    shape = Network("distilbert", layers=2, width=128)
-    settings = TrainSettings(data=data, model=shape, limit=8000, epochs=3, length=128)
-    return Explainer(os.fspath(cached(settings)))
+def usual_methods(cell: LeagueCell) -> list[str]:
+    """The methods that every cell has; on a dear one without DEAR, outside torch without INSIDE."""
+    kept = [m for m in METHODS if cell.inside or m.partition(":")[0] not in INSIDE]
+    return [m for m in kept if m not in DEAR] if cell.dear else kept
 
 
 def family(method: str) -> str:
@@ -170,7 +130,7 @@ def _joined(one: Finished, other: Finished) -> Finished:
 
 
 def _row(cell: LeagueCell) -> Record:
-    return {"name": cell.name, "title": cell.title, "data": cell.data, "cut": cell.cut}
+    return {"name": cell.name, "title": cell.title, "data": cell.data, "cut": cell.cut, "dear": cell.dear}
 
 
 def _measured(table: Table) -> Record:
@@ -201,9 +161,14 @@ def _measured(table: Table) -> Record:
     }
 
 
-def _write(folder: Path, cells: Mapping[str, Record]) -> None:
-    document = {"format": FORMAT, "version": VERSION, "cells": list(cells.values())}
-    write_text(folder / "league.json", to_json(plain(document)) + "\n")
+def _add(folder: Path, row: Record) -> None:
+    """Write a cell's row; another process may be at work on other cells, and what was measured stays."""
+    with FileLock(folder / ".league.lock"):
+        rows = {cell["name"]: cell for cell in _written(folder)["cells"]}
+        if "rows" in row or row["name"] not in rows:
+            rows[row["name"]] = row
+        document = {"format": FORMAT, "version": VERSION, "cells": list(rows.values())}
+        write_text(folder / "league.json", to_json(plain(document)) + "\n")
 
 
 def _written(folder: Path) -> Record:

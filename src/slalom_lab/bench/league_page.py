@@ -8,7 +8,8 @@ from typing import Any
 
 from slalom.evaluate.table import figure as number_text
 from slalom.files import make_folder, write_text
-from slalom_lab.bench.league import DOCUMENTS, PROTOCOLS
+from slalom_lab.bench.league import PROTOCOLS
+from slalom_lab.bench.league_cells import DOCUMENTS
 
 FIRST = "all_scales r2"
 _MARKS = "osD^vP*X"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from slalom import Explainer
-    from slalom_lab.bench.league import LeagueCell
+    from slalom_lab.bench.league_cells import LeagueCell
 
 CELLS = "What is run"
 
@@ -69,8 +69,8 @@ def league(
     with guarded(quiet):
         still_libraries()
         from slalom.errors import InputError
-        from slalom_lab.bench.league import CELLS as KNOWN
         from slalom_lab.bench.league import league as run
+        from slalom_lab.bench.league_cells import CELLS as KNOWN
 
         wanted = arguments.names(cells)
         unknown = [name for name in wanted or () if name not in {cell.name for cell in KNOWN}]
@@ -96,7 +96,7 @@ def league(
 
 
 def _opened(cell: LeagueCell, models: Mapping[str, str]) -> Explainer:
-    from slalom_lab.bench.league import opened
+    from slalom_lab.bench.league_cells import opened
 
     if cell.model != "smollm2":
         return opened(cell, models)
