@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +18,7 @@ from slalom.explanation import Explanation
 from slalom.foreign import from_words
 from slalom.tokens import carried_over, clean, find
 
+HERE = Path(__file__).parent
 TEXT = "a great film with a dull end"
 
 
@@ -163,6 +166,36 @@ def test_inseq_over_all_steps_or_one(decoder: bool):
     assert told.target == "indeed"
     np.testing.assert_allclose(told.score(), [5.0, 7.0, 9.0])
     np.testing.assert_allclose(Explanation.from_inseq(inseq_like(decoder), step=1).score(), [4.0, 5.0, 6.0])
+
+
+def test_inseq_s_own_objects():
+    """Made by scripts/foreign_fixtures.py: raw scores are summed over the embedding, shown ones are kept."""
+    kept = json.loads((HERE / "foreign_inseq.json").read_text())
+    assert kept["inseq"]
+    for one in kept["objects"]:
+        found = SimpleNamespace(
+            source_attributions=None,
+            target=[SimpleNamespace(token=token) for token in one["target"]],
+            target_attributions=torch.tensor(one["target_attributions"]),
+            attr_pos_start=one["attr_pos_start"],
+        )
+        told = Explanation.from_inseq(found)
+        assert len(told) == one["attr_pos_start"]
+        np.testing.assert_allclose(told.score(), one["scores"], rtol=1e-4, atol=1e-5)
+    assert len(kept["objects"]) == 2
+
+
+def test_ferret_s_own_objects(explainer: slalom.Explainer):
+    """Made by scripts/foreign_fixtures.py: every one of its explainers on the bundled model."""
+    kept = json.loads((HERE / "foreign_ferret.json").read_text())
+    assert kept["ferret"]
+    for one in kept["objects"]:
+        fields = {name: one[name] for name in ("text", "tokens", "explainer", "target")}
+        found = FerretExplanation(scores=np.array(one["scores"]), **fields)
+        np.testing.assert_allclose(Explanation.from_ferret(found).score(), one["expected"])
+        ours = Explanation.from_ferret(found, explainer=explainer)
+        np.testing.assert_allclose(ours.score().sum(), sum(one["expected"]), rtol=1e-9)
+    assert len(kept["objects"]) >= 4
 
 
 def test_inseq_itself():

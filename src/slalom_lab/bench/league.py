@@ -20,6 +20,7 @@ from slalom.evaluate.results import Finished, Results
 from slalom.evaluate.run import Progress, evaluate
 from slalom.evaluate.table import Table
 from slalom.files import Record, from_json, make_folder, plain, read_text, to_json, write_text
+from slalom.outside import is_outside
 from slalom_lab.bench.league_cells import CELLS, LeagueCell, documents, opened
 
 METHODS = (
@@ -51,7 +52,7 @@ DEAR = ("kernel_shap:budget=1000", "partition_shap:budget=300", "smoothgrad")
 PROTOCOLS = ("all_scales", "removals:masks=20", "deletion", "lds", "leave_one_out")
 NUMBERS = (
     ("all_scales", "r2"),
-    ("removals", "relative"),
+    ("removals", "correlation"),
     ("deletion", "aopc"),
     ("lds", "spearman"),
     ("leave_one_out", "spearman"),
@@ -147,7 +148,8 @@ def _measured(table: Table) -> Record:
             if cell is not None:
                 numbers[" ".join(number)] = asdict(cell) | {"tied": table.leads(number, method)}
         rows.append(
-            {"method": method, "family": family(method), "numbers": numbers}
+            {"method": method, "family": family(method), "outside": is_outside(method), "numbers": numbers}
+            | {"removal_error": _pooled(table, method)}
             | {name: cost[name].mean for name in ("queries", "tokens", "backwards", "seconds")}
         )
     lengths = [row.length for row in table.results.spent]
@@ -159,6 +161,15 @@ def _measured(table: Table) -> Record:
         "versions": table.results.settings["versions"],
         "rows": rows,
     }
+
+
+def _pooled(table: Table, method: str) -> float | None:
+    """Squared errors under removals over all documents, relative to predicting no change.
+
+    A mean of the documents' own ratios is that of the few texts where removals hardly change anything.
+    """
+    found = [table.cells.get(("removals", name), {}).get(method) for name in ("mse", "zero_mse")]
+    return found[0].mean / found[1].mean if found[0] and found[1] else None
 
 
 def _add(folder: Path, row: Record) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from slalom.evaluate.table import figure as number_text
-from slalom.files import make_folder, write_text
-from slalom_lab.bench.league import PROTOCOLS
+from slalom.files import make_folder, plain, to_json, write_text
+from slalom_lab.bench.league import DEAR, PROTOCOLS
 from slalom_lab.bench.league_cells import DOCUMENTS
+from slalom_lab.bench.league_sentences import FIDELITY as FIRST
+from slalom_lab.bench.league_sentences import sentences
 
-FIRST = "all_scales r2"
 _MARKS = "osD^vP*X"
 
 
@@ -20,7 +21,9 @@ def write_page(found: Mapping[str, Any], page: Path, *, command: str) -> list[Pa
     cells = [cell for cell in found["cells"] if cell.get("rows")]
     images = [_curves(cell, page.parent / "images") for cell in cells]
     write_text(page, _markdown(found["cells"], images, page.parent, command))
-    return [page, *images]
+    numbers = make_folder(page.parent / "results") / "league.json"
+    write_text(numbers, to_json(plain(found)) + "\n")
+    return [page, *images, numbers]
 
 
 def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder: Path, command: str) -> str:
@@ -28,15 +31,17 @@ def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder
     hours = sum(cell["hours"] for cell in run)
     parts = [
         "# The league table",
-        f"Every method on {len(run)} cells (a model on a data set), {sum(c['documents'] for c in run)} "
-        f"documents in all, {hours:.1f} hours. Made, and continued, by",
+        f"Methods on {len(run)} cells (a model on a data set), {sum(c['documents'] for c in run)} documents, "
+        f"{hours:.1f} hours by the clock. Made, and continued, by",
         f"```sh\n{command}\n```",
         "Numbers are means ± standard errors over documents; bold is best or tied ([how](evaluation.md)). "
         "Tokens are what an explanation read on average, a backward pass counted like 1.2 forward passes. "
-        "Protocols: "
+        "The removal error is the squared error of predicted removals over all documents together, relative "
+        "to predicting no change. Protocols: "
         + ", ".join(f"`{name}`" for name in PROTOCOLS)
-        + ". `league.json` beside the runs holds every number. A method of someone else takes a row with "
-        "`slalom league --methods module:function` or a file of scores.",
+        + ". [league.json](results/league.json) holds every number of this page. A method of someone else "
+        "takes a row with `slalom league --methods module:function` or a file of scores. Where the model is "
+        f"dear to ask (said below the title), {', '.join(f'`{name}`' for name in DEAR)} are left out.",
         "## What it says",
         "\n".join(f"{i}. {said}" for i, said in enumerate(sentences(run), 1)),
     ]
@@ -46,53 +51,26 @@ def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder
         if not cell.get("rows"):
             parts.append(f"Not run: {cell['not_run']}")
             continue
+        dear = ", a dear cell" if cell.get("dear") else ""
         few = "" if cell["documents"] >= DOCUMENTS else f" Fewer than {DOCUMENTS}: it decides nothing yet."
         parts.append(
             f"`{cell['name']}`: {cell['documents']} documents of {cell['tokens']:.0f} tokens on average "
-            f"(cut to {cell['cut']}), {cell['hours']:.2f} hours.{few}"
+            f"(cut to {cell['cut']}), {cell['hours']:.2f} hours{dear}.{few}"
         )
         parts += [_table(cell), f"![quality against cost]({next(pictures).relative_to(folder).as_posix()})"]
     return "\n\n".join(parts) + "\n"
 
 
-def sentences(cells: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a reader can check in the tables: for each cell who leads, at what cost, and what is cheaper."""
-    said = []
-    for cell in cells:
-        for number in (FIRST, "deletion aopc"):
-            best = _best(cell, number)
-            if best is not None:
-                said.append(f"{cell['title']}: {best}")
-    return said
-
-
-def _best(cell: Mapping[str, Any], number: str) -> str | None:
-    rows = [row for row in cell["rows"] if number in row["numbers"]]
-    if len(rows) < 2:
-        return None
-    sign = 1.0 if cell["good"][number] == "high" else -1.0
-    leader = max(rows, key=lambda row: sign * row["numbers"][number]["mean"])
-    tied = [row for row in rows if row["numbers"][number]["tied"]]
-    value = _cell(leader["numbers"][number] | {"tied": False})
-    told = f"{number} is best for `{leader['method']}` ({value}, {leader['tokens']:,.0f} tokens)"
-    if not tied:
-        return f"{told}, but {cell['documents']} documents do not tell the methods apart."
-    others = [row for row in tied if row is not leader]
-    if not others:
-        return f"{told}, and nobody is tied with it."
-    cheapest = min(others, key=lambda row: row["tokens"])
-    cost = f"the cheapest `{cheapest['method']}` ({cheapest['tokens']:,.0f} tokens)"
-    return f"{told}; tied with it: {len(others)}, {cost}."
-
-
 def _table(cell: Mapping[str, Any]) -> str:
     numbers = list(cell["good"])
     arrows = {name: "↑" if cell["good"][name] == "high" else "↓" for name in numbers}
-    heads = ["method", *(f"{name} {arrows[name]}" for name in numbers), "tokens", "backward", "seconds"]
+    shown = [f"{name} {arrows[name]}" for name in numbers]
+    heads = ["method", *shown, "removal error ↓", "tokens", "backward", "seconds"]
     rows = [
         [
             f"`{row['method']}`",
             *(_cell(row["numbers"].get(name)) for name in numbers),
+            "–" if row.get("removal_error") is None else number_text(row["removal_error"]),
             f"{row['tokens']:,.0f}",
             f"{row['backwards']:,.0f}",
             f"{row['seconds']:.2f}",
