@@ -156,7 +156,7 @@ def _scales() -> list[tuple[str, str, str]]:
         words = f"R² {own['all-scale R²']}; squared error under removals {error} of that of no change"
         found.append(
             (
-                f"At every size of copy? {heading.rpartition(', seed')[0]}",
+                f"Does it predict copies of any length? {heading.rpartition(', seed')[0]}",
                 words,
                 "[all scales](results/all-scales.md)",
             )

@@ -205,11 +205,26 @@ def test_the_page_for_decision_makers_prints_well(site: Path, tmp_path: Path) ->
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b", content)) <= 4
 
 
-def test_the_pages_can_be_read_from_the_disk() -> None:
-    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert "font: false" in config
-    assert "offline" in config
-    assert "use_directory_urls: false" in config
+def test_the_pages_can_be_read_from_the_disk(site: Path) -> None:
+    """Nothing that a page loads comes from another host."""
+    outside = r'<(?:script|img|iframe|link rel="stylesheet")[^>]* (?:src|href)="(?:https?:)?//[^"]*"'
+    pages = [*site.glob("*.html"), *site.glob("results/*.html")]
+    assert len(pages) > 40
+    for page in pages:
+        assert re.findall(outside, page.read_text(encoding="utf-8")) == [], page.name
+
+
+def test_the_search_works_from_the_disk(site: Path) -> None:
+    pytest.importorskip("playwright")
+    import browser
+
+    with browser.chromium() as chromium:
+        page = chromium.new_page()
+        page.goto((site / "index.html").as_uri())
+        page.locator(".md-search__input").click()
+        page.keyboard.type("faithful")
+        page.locator(".md-search-result__item").first.wait_for(timeout=60_000)
+        assert "matching documents" in page.locator(".md-search-result__meta").inner_text()
 
 
 def test_saved_explanations_have_their_schema() -> None:
