@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from slalom.audit.summary import summarize
+from slalom.audit import summarize
 from slalom.evaluate.store import load
 from slalom.evaluate.table import Table
 

@@ -10,10 +10,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-PROTOCOLS = (
-    *("cost", "deletion", "eraser", "human_attention", "recovery"),
-    *("removals", "sanity", "stability"),
-)
+PROTOCOLS = (*("deletion", "eraser", "human_attention", "recovery", "removals", "sanity", "stability"),)
 PARTS = ["equal_quality", "equal_samples", "limits", "memory", "overhead", "scaling", "together"]
 THEORY = {
     "attention_bounds": "bounds",
@@ -71,13 +68,14 @@ MOVED = {
     "slalom.fit.data": "slalom.fit",
     "slalom.fit.readings": "slalom.scores",
     "slalom.corpus.run": "slalom.corpus",
-    "slalom.corpus.summary": "slalom.audit.summary",
+    "slalom.corpus.summary": "slalom.audit",
     "slalom.corpus.global_fit": "slalom.audit.global_slalom",
     "slalom.corpus.global_slalom": "slalom.audit.global_slalom",
     "slalom.theory.train": "slalom_lab.training.layer",
     **{f"slalom.theory.{old}": f"slalom.theory.{new}" for old, new in THEORY.items()},
     **{f"slalom.evaluate.{name}": f"slalom.evaluate.protocols.{name}" for name in PROTOCOLS},
-    "slalom.evaluate.budget": "slalom.evaluate.protocols.cost",
+    "slalom.evaluate.budget": "slalom.evaluate.protocols.stability",
+    "slalom.evaluate.cost": "slalom.evaluate.protocols.stability",
     "slalom.evaluate.insertion": "slalom.evaluate.protocols.deletion",
     "slalom.evaluate.naive_bayes_agreement": "slalom.evaluate.protocols.recovery",
     "slalom.evaluate.leave_one_out": "slalom.evaluate.protocols.removals",

@@ -169,11 +169,15 @@ class Result:
         return [(shown.tokens.strings[i], shown.tokens.strings[j], x) for i, j, x in paired(shown, k)]
 
     def __repr__(self) -> str:
-        return _shown().line(_this(self))
+        from slalom.view import terminal
+
+        return terminal.line(_this(self))
 
     def __str__(self) -> str:
         """The answer in a sentence, the prediction, the five strongest tokens, how far to trust them."""
-        return _shown().lines(_this(self))
+        from slalom.view import terminal
+
+        return terminal.lines(_this(self))
 
     def _repr_html_(self) -> str:
         return _shown().fragment(_this(self))
@@ -208,7 +212,9 @@ class Result:
         Returns:
             The axes.
         """
-        return _shown().picture(_this(self), kind, options)
+        from slalom.view import plot
+
+        return plot.picture(_this(self), kind, options)
 
 
 def paired(explanation: Explanation, k: int) -> list[tuple[int, int, float]]:

@@ -493,8 +493,7 @@ def test_a_document_that_kills_its_worker_becomes_an_error(tmp_path: Path) -> No
 
 
 def test_a_worker_does_not_repeat_a_part(corpus: str, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from slalom.corpus.schema import groups
-    from slalom.corpus.source import open_source
+    from slalom.corpus.source import groups, open_source
     from slalom.corpus.work import CorpusJob
 
     fingerprint = json.loads((whole / SUCCESS).read_text())["fingerprint"]

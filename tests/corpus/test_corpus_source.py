@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from slalom import data
-from slalom.corpus.schema import CorpusDocument, document, from_table, groups, to_table
-from slalom.corpus.source import Columns, _data_set, open_source
+from slalom.corpus.cluster import from_table, to_table
+from slalom.corpus.schema import CorpusDocument
+from slalom.corpus.source import Columns, _data_set, document, groups, open_source
 from slalom.errors import InputError
 
 TEXTS = ["good film", 'bad "film", really\nbad', "größer ☃"]

@@ -13,8 +13,8 @@ from summary_rows import explained, failed, random_rows, write
 
 from handmade import slalom_explanation
 from slalom import Explainer
+from slalom.audit import Summary, summarize
 from slalom.audit.report import summary_report
-from slalom.audit.summary import Summary, summarize
 from slalom.corpus import schema
 from slalom.errors import InputError, SlalomWarning
 from slalom.theory.planted import planted_function

@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 
 from browser import chromium, findings, in_every_look, sideways, watched
 from handmade import HOSTILE, slalom_explanation, tokens_of
+from slalom.audit import summarize
 from slalom.audit.report import summary_report
-from slalom.audit.summary import summarize
 from slalom.cli import app
 from slalom.view.tables import Report, Table, least_count, show, sides, spurious, told
 from slalom.view.tables_html import render

@@ -8,7 +8,7 @@ import pytest
 
 from planted_cases import planted_case
 from slalom.evaluate.protocol import NotApplicable
-from slalom.evaluate.protocols import cost
+from slalom.evaluate.protocols import stability as cost
 from slalom.evaluate.protocols.deletion import deletion
 from slalom.explanation import Cost
 
@@ -16,7 +16,7 @@ from slalom.explanation import Cost
 def test_cost_is_what_the_explanation_says():
     case = planted_case("random")
     spent = replace(case.explanation, cost=Cost(7, 40, 0.5, 0.25))
-    assert cost.measure(replace(case, explanation=spent)) == {
+    assert cost.measure_cost(replace(case, explanation=spent)) == {
         "queries": 7.0,
         "tokens": 40.0,
         "seconds": 0.5,
@@ -26,7 +26,7 @@ def test_cost_is_what_the_explanation_says():
 
 
 def test_occlusion_costs_one_query_for_each_token_and_one_for_the_text():
-    assert cost.measure(planted_case("occlusion"))["queries"] == 25.0
+    assert cost.measure_cost(planted_case("occlusion"))["queries"] == 25.0
 
 
 def test_the_curve_is_the_protocol_at_every_budget():

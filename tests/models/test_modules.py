@@ -17,8 +17,8 @@ from rounding import same_answers
 from slalom.errors import InputError, ModelError
 from slalom.models import open_model
 from slalom.models.torch import BATCH_TOKENS, MOST_TOKENS
-from slalom.models.torch.forward import position_limit
 from slalom.models.torch.module import ModuleModel, _most_tokens
+from slalom.models.torch.whitebox import position_limit
 from slalom.perturb import from_rows, whole
 
 TEXT = zoo.TEXT

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from serving import HANGS
 from slalom.cli import app
-from slalom.web.tasks import ModelRegistry
+from slalom.web.executor import ModelRegistry
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from slalom.corpus.schema import DocumentColumns
 from slalom.view.tables import Context, Document, Report, Section, Table, order, sides, spurious, unstable
 
 if TYPE_CHECKING:
+    from slalom.audit import Summary
     from slalom.audit.global_slalom import GlobalSlalom
-    from slalom.audit.summary import Summary
 
 LEVELS = ((0.97, "good"), (0.7, "fair"), (0.4, "rough"), (-math.inf, "poor"))
 """The least held-out R² of each verdict, as for one explanation."""

@@ -117,9 +117,9 @@ def summarize(
     check_distinct(html=output.html, csv=output.csv)
     with guarded(output.quiet):
         check_paths(output.html, output.csv)
+        from slalom.audit import summarize as run
+        from slalom.audit import to_record
         from slalom.audit.report import summary_report
-        from slalom.audit.summary import summarize as run
-        from slalom.audit.summary import to_record
 
         examples = output.html is not None
         summary = run(folder, by=by.value, min_count=min_count, top=output.top, examples=examples)

@@ -15,8 +15,8 @@ from typing import Literal
 
 from slalom.checks import at_least_one
 from slalom.corpus import schema
-from slalom.corpus.schema import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, DocumentGroup, groups
-from slalom.corpus.source import Columns, model_identity, model_source, open_source
+from slalom.corpus.schema import GROUP, GROUP_CHARACTERS, MAX_CHARACTERS, DocumentGroup
+from slalom.corpus.source import Columns, groups, model_identity, model_source, open_source
 from slalom.corpus.store import MANIFEST, SUCCESS, CorpusFolder, Part, canonical, locked, part_number
 from slalom.corpus.work import CorpusJob, Worker
 from slalom.errors import InputError

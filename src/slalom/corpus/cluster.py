@@ -24,7 +24,7 @@ from ipaddress import ip_address
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from slalom.corpus.schema import DocumentGroup, arrow, from_table, to_table
+from slalom.corpus.schema import CorpusDocument, DocumentGroup, arrow
 from slalom.corpus.store import CorpusFolder, Part
 from slalom.corpus.work import CorpusJob, Worker
 from slalom.errors import MissingExtraError, ModelError, SlalomError
@@ -279,3 +279,26 @@ def _ray() -> ModuleType:
         raise MissingExtraError("ray", "cluster", "explaining with several workers") from error
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     return ray
+
+
+def to_table(group: DocumentGroup) -> pyarrow.Table:
+    """A group as a table, to be sent to a worker."""
+    pa = arrow()
+    columns = {
+        "number": pa.array([group.number] * len(group.documents), pa.int64()),
+        "row": pa.array([one.row for one in group.documents], pa.int64()),
+        "id": pa.array([one.id for one in group.documents], pa.string()),
+        "text": pa.array([one.text for one in group.documents], pa.large_binary()),
+        "digest": pa.array([one.digest for one in group.documents], pa.string()),
+        "problem": pa.array([one.problem for one in group.documents], pa.string()),
+    }
+    return pa.table(columns)
+
+
+def from_table(table: pyarrow.Table) -> DocumentGroup:
+    """The group in a table made by `to_table`."""
+    rows = table.to_pylist()
+    number = rows[0]["number"]
+    return DocumentGroup(
+        number, tuple(CorpusDocument(**{k: v for k, v in r.items() if k != "number"}) for r in rows)
+    )

@@ -1,22 +1,19 @@
-"""Documents as they come out of a corpus, the groups they are explained in, and the columns of the result."""
+"""Documents and groups of a corpus, and the columns of the result."""
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownParameterType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, TypedDict
 
-from slalom.checks import shown
 from slalom.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     import pyarrow
-
 
 NAME = "slalom-corpus"
 VERSION = 1
@@ -24,13 +21,8 @@ VERSION = 1
 NAME_KEY, VERSION_KEY = b"slalom.table", b"slalom.version"
 FINGERPRINT_KEY, ERRORS_KEY = b"slalom.fingerprint", b"slalom.errors"
 
-SCORES = {
-    "value": "values",
-    "importance": "importances",
-    "share": "share",
-    "removal": "removal",
-    "shapley": "shapley",
-}
+_OWN = ("share", "removal", "shapley")
+SCORES = {"value": "values", "importance": "importances", **{name: name for name in _OWN}}
 """The scores of SLALOM methods by name, and the column that holds them. Any other method has one score, the
 one it ranks by, in the column `attribution`."""
 
@@ -182,74 +174,3 @@ class DocumentGroup:
     @property
     def size(self) -> int:
         return sum(document.size for document in self.documents)
-
-
-def document(row: int, name: object, text: object, most: int = MAX_CHARACTERS) -> CorpusDocument:
-    """A document from whatever a reader found in the columns of the name and of the text."""
-    name = str(row) if name is None else _readable(name)
-    if text is None:
-        return CorpusDocument(row, name, None, None, "the text is null")
-    if not isinstance(text, str | bytes):
-        kind = type(text).__name__
-        return CorpusDocument(row, name, None, None, f"the text is no text but a {kind}: {shown(text)}")
-    data = text if isinstance(text, bytes) else _bytes(text)
-    digest = hashlib.sha256(data).hexdigest()
-    if len(data) > most and (size := len(data.decode("utf-8", "replace"))) > most:
-        problem = f"the text has {size:,} characters, more than the limit of {most:,} (--max-characters)"
-        return CorpusDocument(row, name, None, digest, problem)
-    return CorpusDocument(row, name, data, digest)
-
-
-def groups(
-    documents: Iterable[CorpusDocument], size: int = GROUP, characters: int = GROUP_CHARACTERS
-) -> Iterator[DocumentGroup]:
-    """The documents in groups of at most `size`, cut where their texts grow beyond `characters` bytes.
-
-    The groups follow from the input alone, so that every run, with any number of workers, has the same.
-    """
-    number, held, weight = 0, [], 0
-    for one in documents:
-        if held and (len(held) == size or weight + one.size > characters):
-            yield DocumentGroup(number, tuple(held))
-            number, held, weight = number + 1, [], 0
-        held.append(one)
-        weight += one.size
-    if held:
-        yield DocumentGroup(number, tuple(held))
-
-
-def to_table(group: DocumentGroup) -> pyarrow.Table:
-    """A group as a table, to be sent to a worker."""
-    pa = arrow()
-    columns = {
-        "number": pa.array([group.number] * len(group.documents), pa.int64()),
-        "row": pa.array([one.row for one in group.documents], pa.int64()),
-        "id": pa.array([one.id for one in group.documents], pa.string()),
-        "text": pa.array([one.text for one in group.documents], pa.large_binary()),
-        "digest": pa.array([one.digest for one in group.documents], pa.string()),
-        "problem": pa.array([one.problem for one in group.documents], pa.string()),
-    }
-    return pa.table(columns)
-
-
-def from_table(table: pyarrow.Table) -> DocumentGroup:
-    """The group in a table made by `to_table`."""
-    rows = table.to_pylist()
-    number = rows[0]["number"]
-    return DocumentGroup(
-        number, tuple(CorpusDocument(**{k: v for k, v in r.items() if k != "number"}) for r in rows)
-    )
-
-
-def _bytes(text: str) -> bytes:
-    """UTF-8; what is no Unicode stays visible as bytes that are no UTF-8."""
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-
-
-def _readable(name: object) -> str:
-    if isinstance(name, bytes):
-        return name.decode("utf-8", "replace")
-    return str(name).encode("utf-8", "replace").decode("utf-8")

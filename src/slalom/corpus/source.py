@@ -19,8 +19,15 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, cast
 
+from slalom.checks import shown
 from slalom.corpus.readers import File, check_columns, header, rows
-from slalom.corpus.schema import MAX_CHARACTERS, CorpusDocument, document
+from slalom.corpus.schema import (
+    GROUP,
+    GROUP_CHARACTERS,
+    MAX_CHARACTERS,
+    CorpusDocument,
+    DocumentGroup,
+)
 from slalom.data.dataset import TEXTS
 from slalom.data.public import known
 from slalom.data.tables import Bad, Row
@@ -281,3 +288,51 @@ def _commit(name: str) -> str | None:
         raise ModelError(
             f"{name} is no directory and the Hugging Face hub did not give it: {reason(error)}"
         ) from error
+
+
+def document(row: int, name: object, text: object, most: int = MAX_CHARACTERS) -> CorpusDocument:
+    """A document from whatever a reader found in the columns of the name and of the text."""
+    name = str(row) if name is None else _readable(name)
+    if text is None:
+        return CorpusDocument(row, name, None, None, "the text is null")
+    if not isinstance(text, str | bytes):
+        kind = type(text).__name__
+        return CorpusDocument(row, name, None, None, f"the text is no text but a {kind}: {shown(text)}")
+    data = text if isinstance(text, bytes) else _bytes(text)
+    digest = hashlib.sha256(data).hexdigest()
+    if len(data) > most and (size := len(data.decode("utf-8", "replace"))) > most:
+        problem = f"the text has {size:,} characters, more than the limit of {most:,} (--max-characters)"
+        return CorpusDocument(row, name, None, digest, problem)
+    return CorpusDocument(row, name, data, digest)
+
+
+def groups(
+    documents: Iterable[CorpusDocument], size: int = GROUP, characters: int = GROUP_CHARACTERS
+) -> Iterator[DocumentGroup]:
+    """The documents in groups of at most `size`, cut where their texts grow beyond `characters` bytes.
+
+    The groups follow from the input alone, so that every run, with any number of workers, has the same.
+    """
+    number, held, weight = 0, [], 0
+    for one in documents:
+        if held and (len(held) == size or weight + one.size > characters):
+            yield DocumentGroup(number, tuple(held))
+            number, held, weight = number + 1, [], 0
+        held.append(one)
+        weight += one.size
+    if held:
+        yield DocumentGroup(number, tuple(held))
+
+
+def _bytes(text: str) -> bytes:
+    """UTF-8; what is no Unicode stays visible as bytes that are no UTF-8."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _readable(name: object) -> str:
+    if isinstance(name, bytes):
+        return name.decode("utf-8", "replace")
+    return str(name).encode("utf-8", "replace").decode("utf-8")

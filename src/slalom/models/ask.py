@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar, cast
 
 import numpy as np
@@ -21,8 +21,8 @@ from slalom.errors import ModelError
 from slalom.explanation import Cost
 from slalom.models.protocol import Basic, Model, Question
 from slalom.models.proxy import Proxy, declared
-from slalom.perturb import Perturbations, whole
-from slalom.tokens import FloatArray, Tokens
+from slalom.perturb import Perturbations, from_rows, whole
+from slalom.tokens import BoolArray, FloatArray, Tokens
 
 BACKWARD = 1.2
 """What a backward pass costs beside a forward pass, in tokens read.
@@ -285,3 +285,31 @@ def _close(states: list[_Job[T]], threads: list[threading.Thread], turn: _Turn) 
     for thread in threads:
         if thread.ident is not None:  # it was started
             thread.join()
+
+
+class WrittenOver:
+    """A text beside versions of it in which every token is something else: a mask, or other words."""
+
+    def __init__(self, ask: Ask, versions: Sequence[Sequence[tuple[int, ...]]]):
+        tokens, n = ask.tokens, len(ask.tokens)
+        times = 1 + len(versions)
+        self._ask = Ask(
+            ask.model,
+            replace(
+                tokens,
+                strings=tokens.strings * times,
+                spans=np.tile(tokens.spans, (times, 1)),
+                pieces=(*tokens.pieces, *(piece for version in versions for piece in version)),
+                words=np.tile(tokens.words, times),
+                segments=np.tile(tokens.segments, times),
+                unknown=(),
+            ),
+        )
+        self._n, self._versions = n, len(versions)
+
+    def __call__(self, keep: BoolArray) -> FloatArray:
+        """(versions, N, K) logits of copies (N × n) where what is not kept is written over."""
+        here = np.arange(self._n)
+        rows = [np.where(row, here, here + self._n * v) for v in range(1, self._versions + 1) for row in keep]
+        logits = self._ask(from_rows(rows, self._n * (1 + self._versions)))
+        return logits.reshape(self._versions, len(keep), -1)

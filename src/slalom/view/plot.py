@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -288,3 +288,18 @@ def _write(ax: Axes, line: list[tuple[str, float]], row: int, inks: list[str]) -
 
 def _rgb(colour: str) -> tuple[float, ...]:
     return tuple(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+
+
+def picture(explanation: Explanation, kind: str, options: Mapping[str, object]) -> Axes:
+    """A matplotlib picture by name."""
+    from slalom.view import plot
+
+    kinds: dict[str, Callable[..., Axes]] = {
+        "bar": plot.bar,
+        "plane": plot.scatter,
+        "waterfall": plot.waterfall,
+        "text": plot.highlight,
+    }
+    if kind not in kinds:
+        raise InputError(f"there is no picture {kind!r:.40}; choose one of: {', '.join(kinds)}")
+    return kinds[kind](explanation, **options)

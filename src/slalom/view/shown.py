@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from slalom.errors import InputError
 from slalom.explanation import Explanation
 from slalom.files import write_text
 from slalom.view import html, sentences, terminal
 from slalom.view.answer import answer
 from slalom.view.page import FRAGMENT, SCRIPT, SEVERAL, skeleton
-from slalom.view.text import label, visible
+from slalom.view.terminal import FEW
+from slalom.view.text import label, shortened, visible
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from slalom.sources import AnswerExplanation
 
-_TOP = 5
-"""Tokens that a few lines name."""
 _BEGINNING = 30
 """Characters of a text in the line of many."""
 LIVE = 50
@@ -32,39 +28,6 @@ _ABOVE = 200
 """Characters of a text that stand above its answer."""
 _SOURCE = 70
 """Characters of a source that a few lines name."""
-
-
-def line(explanation: Explanation) -> str:
-    """What stands for an explanation in one line."""
-    return f"<Explanation of {explanation.target!r} by {visible(explanation.method)}: {answer(explanation)}>"
-
-
-def lines(explanation: Explanation) -> str:
-    """The answer, the prediction, the strongest words, and how far to trust them."""
-    explanation = explanation.shown
-    chances = [f"{visible(name)} {sentences.percent(p)}" for name, p in sentences.prediction(explanation)]
-    notes = [f"note: {visible(note)}" for note in explanation.notes]
-    verdict = sentences.verdict(explanation).sentence
-    return "\n".join([answer(explanation), ", ".join(chances), *_strongest(explanation), verdict, *notes])
-
-
-def _strongest(explanation: Explanation) -> list[str]:
-    scale, errors = sentences.scale_of(explanation), explanation.stderr.get(explanation.ranking)
-    places = sentences.order(explanation, _TOP)
-    names = [label(explanation.tokens[i]) for i in places]
-    wide = max(map(len, names))
-    rows = [
-        f"  {name:<{wide}}  {scale.score(float(explanation.score()[i]))}"
-        for name, i in zip(names, places, strict=True)
-    ]
-    if errors is not None:
-        rows = [f"{row} {scale.error(float(errors[i]))}" for row, i in zip(rows, places, strict=True)]
-    for name in explanation.levels:
-        larger = explanation.at(name)
-        scale = sentences.scale_of(larger)
-        best = [(i, _shortened(larger.tokens[i])) for i in sentences.order(larger, _TOP)]
-        rows += [f"{name}:", *(f"  {scale.score(float(larger.score()[i]))}  {text}" for i, text in best)]
-    return [f"{visible(explanation.ranking)}{scale.factor}:", *rows]
 
 
 def fragment(explanation: Explanation) -> str:
@@ -82,33 +45,13 @@ def page(explanation: Explanation, path: str | os.PathLike[str] | None) -> str:
     return written(html.render(explanation), path)
 
 
-def picture(explanation: Explanation, kind: str, options: Mapping[str, object]) -> Axes:
-    """A matplotlib picture by name."""
-    from slalom.view import plot
-
-    kinds: dict[str, Callable[..., Axes]] = {
-        "bar": plot.bar,
-        "plane": plot.scatter,
-        "waterfall": plot.waterfall,
-        "text": plot.highlight,
-    }
-    if kind not in kinds:
-        raise InputError(f"there is no picture {kind!r:.40}; choose one of: {', '.join(kinds)}")
-    return kinds[kind](explanation, **options)
-
-
 def several_lines(explanations: Sequence[Explanation]) -> str:
     """A line for each: the beginning of its text, and the answer."""
     return "\n".join(f"{_beginning(one)}  {answer(one)}" for one in explanations)
 
 
 def _beginning(explanation: Explanation) -> str:
-    return f"{_shortened(explanation.text, _BEGINNING):<{_BEGINNING}}"
-
-
-def _shortened(text: str, most: int = 2 * _BEGINNING) -> str:
-    text = visible(" ".join(text[: 4 * most].split()))
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return f"{shortened(explanation.text, _BEGINNING):<{_BEGINNING}}"
 
 
 def several_fragment(explanations: Sequence[Explanation]) -> str:
@@ -159,7 +102,7 @@ def answered_lines(answered: AnswerExplanation) -> str:
 def _strongest_sources(explanation: Explanation) -> list[str]:
     scale = sentences.scale_of(explanation)
     heading = f"{visible(explanation.ranking)}{scale.factor} of the sources:"
-    places = sentences.order(explanation, _TOP)
+    places = sentences.order(explanation, FEW)
     scores = [scale.score(float(explanation.score()[i])) for i in places]
     rows = [f"  {score}  {_short(explanation, i)}" for score, i in zip(scores, places, strict=True)]
     return [heading, *rows]

@@ -15,9 +15,12 @@ from rich.text import Text
 from slalom.explanation import Explanation
 from slalom.units import is_punctuation
 from slalom.view import sentences
-from slalom.view.answer import pieces
+from slalom.view.answer import answer, pieces
 from slalom.view.sentences import NO_SIDE
-from slalom.view.text import label, run_score, runs, strength, visible
+from slalom.view.text import label, run_score, runs, shortened, strength, visible
+
+FEW = 5
+"""Tokens that a few lines name."""
 
 SUFFIX = ".txt"
 TOP = 15
@@ -274,3 +277,36 @@ def legend(explanation: Explanation, console: Console) -> Text:
         return Text(f"{plus} speaks for {target}, {minus} against it; more signs, more weight")
     told = Text().append(" blue ", style=shade(console, 1, 3)).append(f" speaks for {target}, ")
     return told.append(" orange ", style=shade(console, -1, 3)).append(" against it")
+
+
+def line(explanation: Explanation) -> str:
+    """What stands for an explanation in one line."""
+    return f"<Explanation of {explanation.target!r} by {visible(explanation.method)}: {answer(explanation)}>"
+
+
+def lines(explanation: Explanation) -> str:
+    """The answer, the prediction, the strongest words, and how far to trust them."""
+    explanation = explanation.shown
+    chances = [f"{visible(name)} {sentences.percent(p)}" for name, p in sentences.prediction(explanation)]
+    notes = [f"note: {visible(note)}" for note in explanation.notes]
+    verdict = sentences.verdict(explanation).sentence
+    return "\n".join([answer(explanation), ", ".join(chances), *_strongest(explanation), verdict, *notes])
+
+
+def _strongest(explanation: Explanation) -> list[str]:
+    scale, errors = sentences.scale_of(explanation), explanation.stderr.get(explanation.ranking)
+    places = sentences.order(explanation, FEW)
+    names = [label(explanation.tokens[i]) for i in places]
+    wide = max(map(len, names))
+    rows = [
+        f"  {name:<{wide}}  {scale.score(float(explanation.score()[i]))}"
+        for name, i in zip(names, places, strict=True)
+    ]
+    if errors is not None:
+        rows = [f"{row} {scale.error(float(errors[i]))}" for row, i in zip(rows, places, strict=True)]
+    for name in explanation.levels:
+        larger = explanation.at(name)
+        scale = sentences.scale_of(larger)
+        best = [(i, shortened(larger.tokens[i])) for i in sentences.order(larger, FEW)]
+        rows += [f"{name}:", *(f"  {scale.score(float(larger.score()[i]))}  {text}" for i, text in best)]
+    return [f"{visible(explanation.ranking)}{scale.factor}:", *rows]

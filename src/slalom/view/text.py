@@ -95,3 +95,9 @@ def strength(scores: FloatArray) -> FloatArray:
 def run_score(explanation: Explanation, run: Run) -> float:
     """A run's ranking score; tokens that share one character add up."""
     return float(explanation.score()[list(run.positions)].sum())
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """The beginning of a text, on one line."""
+    text = visible(" ".join(text[: 4 * most].split()))
+    return text if len(text) <= most else f"{text[: most - 1]}…"

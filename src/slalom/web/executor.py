@@ -8,17 +8,18 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 from starlette.requests import Request
 
-from slalom.errors import SlalomError
+from slalom.errors import InputError, ModelError, SlalomError
+from slalom.models import open_model
 from slalom.models.protocol import Model, Text
 from slalom.models.proxy import Proxy
 from slalom.perturb import Perturbations
@@ -263,3 +264,40 @@ def _setter(done: asyncio.Event) -> Callable[[object], None]:
             loop.call_soon_threadsafe(done.set)
 
     return tell
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """One model of the list."""
+
+    name: str
+    model: Model
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the model tokenizes: tokenizers are not made for several threads."""
+
+    @property
+    def described(self) -> dict[str, object]:
+        """What the API says of it."""
+        return {"name": self.name, "labels": self.model.labels or None}
+
+
+class ModelRegistry:
+    """The models by name."""
+
+    def __init__(self, models: Mapping[str, object]):
+        self.models = {name: ServedModel(name, _opened(name, source)) for name, source in models.items()}
+
+    def __getitem__(self, name: str | None) -> ServedModel:
+        """The place called `name`; without a name, the first."""
+        if name is None:
+            return next(iter(self.models.values()))
+        if name not in self.models:
+            raise InputError(f"this server has no model {name!r}; choose one of: {', '.join(self.models)}")
+        return self.models[name]
+
+
+def _opened(name: str, source: object) -> Model:
+    try:
+        return open_model(source)
+    except SlalomError as error:
+        raise ModelError(f"the model {name!r} cannot be opened: {error}") from error

@@ -12,12 +12,14 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from slalom.audit import summarize
 from slalom.audit.report import summary_report
-from slalom.audit.summary import summarize
 from slalom.audit.summary_read import open_output
+from slalom.compare import Compared
 from slalom.errors import InputError, SlalomError
-from slalom.files import check_writable, write_text
-from slalom.view import tables_html
+from slalom.explanation import Explanation
+from slalom.files import check_writable, from_json, write_text
+from slalom.view import compare_html, html, tables_html
 from slalom.view.page import COMPARISON, FRAGMENT, PAGE, SCRIPT, SORTING, TABLES, policy
 
 _ID = re.compile(r"[A-Za-z0-9_-]{22}")
@@ -152,3 +154,23 @@ def corpus_policy() -> str:
 def report_policy() -> str:
     """What a report may do: run and look like what the view wrote into it."""
     return f"{policy((PAGE, FRAGMENT, COMPARISON), (SCRIPT,))}; frame-ancestors 'none'"
+
+
+def page(kept: str) -> str:
+    """What is kept as a web page of its own."""
+    result = _read(kept)
+    return compare_html.render(result) if isinstance(result, Compared) else html.render(result)
+
+
+def part(kept: str) -> str:
+    """The same as a part of a page that has its style and script already."""
+    result = _read(kept)
+    if isinstance(result, Compared):
+        return compare_html.fragment(result, assets=False)
+    return html.fragment(result, assets=False)
+
+
+def _read(kept: str) -> Explanation | Compared:
+    record = from_json(kept, "the report")
+    several = record.get("format") == "slalom-comparison"
+    return Compared.from_dict(record) if several else Explanation.from_dict(record)

@@ -23,11 +23,10 @@ from slalom.explanation import Explanation
 from slalom.models.text import check_text
 from slalom.web import ServerSettings, tasks
 from slalom.web import schemas as s
-from slalom.web.executor import TICK, Cancellation, Closing, QueuedJob, WorkQueue
+from slalom.web.executor import TICK, Cancellation, Closing, ModelRegistry, QueuedJob, ServedModel, WorkQueue
 from slalom.web.middleware import answer_to, report_key
-from slalom.web.reports import CorpusPages, Reports, corpus_policy, report_policy
+from slalom.web.reports import CorpusPages, Reports, corpus_policy, page, part, report_policy
 from slalom.web.schemas import offered
-from slalom.web.tasks import ModelRegistry
 
 LINES = "application/x-ndjson"
 GRACE = 3.0
@@ -187,7 +186,7 @@ async def compare(request: Request, body: s.CompareRequest) -> Response:
 
 def _begun(
     request: Request, body: s.ExplainRequest | s.CompareRequest | s.PredictRequest
-) -> tuple[ServerState, Cancellation, tasks.ServedModel]:
+) -> tuple[ServerState, Cancellation, ServedModel]:
     """What every question begins with; raises where its text is not to be answered."""
     state = _state(request)
     served = state.models[body.model]
@@ -233,7 +232,7 @@ def _example(state: ServerState, cancellation: Cancellation) -> str:
 @reports.get("/{name}", response_class=HTMLResponse, tags=["reports"])
 async def report(request: Request, name: str) -> Response:
     """A saved explanation as a page of its own."""
-    html = await _rendered(request, name, tasks.page)
+    html = await _rendered(request, name, page)
     return HTMLResponse(html, headers={"content-security-policy": report_policy()})
 
 
@@ -243,7 +242,7 @@ async def fragment(request: Request, name: str) -> Response:
 
     The header `Link` says where the page is.
     """
-    html = await _rendered(request, name, tasks.part)
+    html = await _rendered(request, name, part)
     return HTMLResponse(html, headers={"link": f'<{_address(_state(request), name)}>; rel="alternate"'})
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,59 +9,20 @@ import numpy as np
 from slalom.api import Explainer
 from slalom.compare import Compared, explained, skipped, try_out
 from slalom.compare import order as by_rank
-from slalom.errors import InputError, ModelError, SlalomError
+from slalom.errors import InputError, SlalomError
 from slalom.explainers import together
 from slalom.explanation import Explanation
-from slalom.files import from_json, to_json
-from slalom.models import open_model
+from slalom.files import to_json
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Text
 from slalom.models.target import Target, probabilities
 from slalom.perturb import Perturbations, from_rows, whole
 from slalom.units import grouped
-from slalom.view import compare_html, html
-from slalom.web.executor import CancellableModel, Cancellation
+from slalom.web.executor import CancellableModel, Cancellation, ServedModel
 from slalom.web.schemas import CompareRequest, ExplainRequest, PredictRequest, check_options, served_methods
 
 EXAMPLE = "The food was great but the service was awful, and the waiter never came back."
 """What the page explains before anybody asks."""
-
-
-@dataclass(frozen=True, eq=False)
-class ServedModel:
-    """One model of the list."""
-
-    name: str
-    model: Model
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    """Held while the model tokenizes: tokenizers are not made for several threads."""
-
-    @property
-    def described(self) -> dict[str, object]:
-        """What the API says of it."""
-        return {"name": self.name, "labels": self.model.labels or None}
-
-
-class ModelRegistry:
-    """The models by name."""
-
-    def __init__(self, models: Mapping[str, object]):
-        self.models = {name: ServedModel(name, _opened(name, source)) for name, source in models.items()}
-
-    def __getitem__(self, name: str | None) -> ServedModel:
-        """The place called `name`; without a name, the first."""
-        if name is None:
-            return next(iter(self.models.values()))
-        if name not in self.models:
-            raise InputError(f"this server has no model {name!r}; choose one of: {', '.join(self.models)}")
-        return self.models[name]
-
-
-def _opened(name: str, source: object) -> Model:
-    try:
-        return open_model(source)
-    except SlalomError as error:
-        raise ModelError(f"the model {name!r} cannot be opened: {error}") from error
 
 
 class TooLong(SlalomError):  # noqa: N818 - the text's property
@@ -183,26 +141,6 @@ def answer(result: Explanation | Compared, name: str | None, path: str | None) -
 def document(result: Explanation | Compared) -> str:
     """What is kept of an explanation, or of a comparison."""
     return to_json(result.to_dict(), indent=None)
-
-
-def page(kept: str) -> str:
-    """What is kept as a web page of its own."""
-    result = _read(kept)
-    return compare_html.render(result) if isinstance(result, Compared) else html.render(result)
-
-
-def part(kept: str) -> str:
-    """The same as a part of a page that has its style and script already."""
-    result = _read(kept)
-    if isinstance(result, Compared):
-        return compare_html.fragment(result, assets=False)
-    return html.fragment(result, assets=False)
-
-
-def _read(kept: str) -> Explanation | Compared:
-    record = from_json(kept, "the report")
-    several = record.get("format") == "slalom-comparison"
-    return Compared.from_dict(record) if several else Explanation.from_dict(record)
 
 
 def _text(request: ExplainRequest | PredictRequest) -> Text:

@@ -110,7 +110,7 @@ def _prepare(
     settings: TrainSettings, material: Material, tokenizer: PreTrainedTokenizerFast | None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerFast, int]:
     """The untrained model, its tokenizer and the tokens it reads."""
-    from slalom.models.torch.forward import position_limit
+    from slalom.models.torch.whitebox import position_limit
     from slalom_lab.training import networks
     from slalom_lab.training.vocabulary import train_tokenizer
 

@@ -5,8 +5,7 @@ They may be dropped, masked or written over with other words; `curve` is the cur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
-from dataclasses import replace
+from collections.abc import Callable, Sized
 from typing import Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy as np
 from slalom.evaluate.protocol import Case, NotApplicable, protocol
 from slalom.evaluate.statistics import strongest_first
 from slalom.explanation import Explanation
-from slalom.models.ask import Ask
+from slalom.models.ask import Ask, WrittenOver
 from slalom.models.target import choose_target
 from slalom.models.text.template import Frame
 from slalom.perturb import from_rows
@@ -125,34 +124,6 @@ def insertion(
 ) -> float:
     """Insertion: 1 − mean probability with the highest i tokens kept. Low is good."""
     return 1.0 - float(curve(ask, explanation, "highest", score=score, step=step, seed=seed).mean())
-
-
-class WrittenOver:
-    """A text beside versions of it in which every token is something else: a mask, or other words."""
-
-    def __init__(self, ask: Ask, versions: Sequence[Sequence[tuple[int, ...]]]):
-        tokens, n = ask.tokens, len(ask.tokens)
-        times = 1 + len(versions)
-        self._ask = Ask(
-            ask.model,
-            replace(
-                tokens,
-                strings=tokens.strings * times,
-                spans=np.tile(tokens.spans, (times, 1)),
-                pieces=(*tokens.pieces, *(piece for version in versions for piece in version)),
-                words=np.tile(tokens.words, times),
-                segments=np.tile(tokens.segments, times),
-                unknown=(),
-            ),
-        )
-        self._n, self._versions = n, len(versions)
-
-    def __call__(self, keep: BoolArray) -> FloatArray:
-        """(versions, N, K) logits of copies (N × n) where what is not kept is written over."""
-        here = np.arange(self._n)
-        rows = [np.where(row, here, here + self._n * v) for v in range(1, self._versions + 1) for row in keep]
-        logits = self._ask(from_rows(rows, self._n * (1 + self._versions)))
-        return logits.reshape(self._versions, len(keep), -1)
 
 
 def masks(ask: Ask) -> WrittenOver:

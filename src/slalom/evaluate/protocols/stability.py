@@ -1,17 +1,23 @@
-"""Explanations beside those of other seeds and of slightly shorter texts."""
+"""Explanations made again: with other seeds, of slightly shorter texts, with other budgets; and the cost."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from slalom.errors import InputError
+from slalom.evaluate import load
 from slalom.evaluate.protocol import Case, NotApplicable, protocol
 from slalom.evaluate.statistics import likeness
 from slalom.explanation import Explanation
 from slalom.models.protocol import Text
 from slalom.tokens import IntArray, Tokens
+
+PARTS = ("queries", "tokens", "backwards", "seconds", "model_seconds")
+BUDGETS = (125, 250, 500, 1000)
 
 _LEAST_WORDS = 4
 
@@ -98,3 +104,38 @@ def _in_both(tokens: Tokens, others: Tokens, origin: IntArray) -> tuple[list[int
         if low < len(origin) and (origin[low], string) in places
     ]
     return [i for i, _ in same], [j for _, j in same]
+
+
+@protocol("cost", good=dict.fromkeys(PARTS, "low"))
+def measure_cost(case: Case) -> dict[str, float]:
+    """Cost: what the explanation asked of the model and how long it took.
+
+    Queries, the tokens read, backward passes, seconds, and the part of them spent in the model.
+    """
+    return {name: float(getattr(case.explanation.cost, name)) for name in PARTS}
+
+
+@protocol("budget", good={f"deletion_{budget}": "high" for budget in BUDGETS}, needs="repeats")
+def measure_budget(case: Case) -> dict[str, float]:
+    """Budget: the quality of a method as a function of the queries it may ask.
+
+    The text is explained again with budgets of 125, 250, 500 and 1000 queries and judged by deletion AOPC; a
+    budget that the method refuses as too small is left out.
+    """
+    numbers = by_budget(case, BUDGETS, "deletion")
+    if not numbers:
+        raise NotApplicable(f"the method refuses all budgets up to {max(BUDGETS)} queries for this text")
+    return {f"deletion_{budget}": own["aopc"] for budget, own in numbers.items()}
+
+
+def by_budget(case: Case, budgets: Sequence[int], judge: str = "deletion") -> dict[int, dict[str, float]]:
+    """The numbers of a protocol for every budget that the method accepts."""
+    measured = load(judge)
+    result: dict[int, dict[str, float]] = {}
+    for budget in budgets:
+        try:
+            explanation = case.explain(budget=budget)
+        except InputError:  # too small for the method and this text
+            continue
+        result[budget] = measured(replace(case, explanation=explanation))
+    return result

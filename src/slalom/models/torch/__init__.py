@@ -39,6 +39,16 @@ class OutOfMemory(ModelError):  # noqa: N818 - a signal between two modules, see
     """A batch did not fit the model's memory."""
 
 
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether this is what a device says when its memory is full."""
+    import torch
+
+    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)
+
+
 class Pace:
     """How many tokens a batch of one model holds.
 

@@ -20,9 +20,10 @@ import torch
 from torch import nn
 
 from slalom.errors import ModelError
-from slalom.models.torch import Call
+from slalom.models.torch import Call, is_out_of_memory
 from slalom.models.torch.engines import Report
-from slalom.models.torch.forward import Forward, is_out_of_memory, is_pretrained, logits_of, text_config
+from slalom.models.torch.forward import Forward, is_pretrained, logits_of
+from slalom.models.torch.whitebox import text_config
 from slalom.tokens import FloatArray, IntArray
 
 _SIZES = ("hidden_size", "num_hidden_layers", "max_position_embeddings", "n_positions", "max_seq_len")

@@ -1,7 +1,4 @@
-"""Forward passes that leave the user's model as it was.
-
-How long an input a module can take.
-"""
+"""Forward passes that leave the user's model as it was."""
 
 from __future__ import annotations
 
@@ -17,43 +14,8 @@ import torch
 from torch import nn
 
 from slalom.errors import ModelError
-from slalom.models.function import CLIP, Reading
-from slalom.models.torch import OutOfMemory
+from slalom.models.torch import OutOfMemory, is_out_of_memory
 from slalom.tokens import FloatArray, IntArray
-
-_TABLES = ("position_embeddings", "position_embedding", "embed_positions", "wpe")
-_CONFIG = ("max_position_embeddings", "n_positions", "max_seq_len")
-
-
-def position_limit(module: nn.Module) -> int | None:
-    """The number of positions a module has; None where it counts none (ALiBi, state spaces).
-
-    Read off the table of position embeddings where there is one: models of the RoBERTa kind start to
-    count behind the padding index, others behind an offset. Otherwise the config says it.
-    """
-    tables = [
-        part
-        for name, part in module.named_modules()
-        if isinstance(part, nn.Embedding) and name.rpartition(".")[2].endswith(_TABLES)
-    ]
-    if tables:
-        return min(_capacity(table) for table in tables)
-    config = text_config(module)
-    values = (getattr(config, name, None) for name in _CONFIG)
-    return next((value for value in values if isinstance(value, int) and value > 0), None)
-
-
-def text_config(module: nn.Module) -> object:
-    """What the config of a module says of texts; None where there is no config."""
-    config = getattr(module, "config", None)
-    of_text = getattr(config, "get_text_config", None)
-    return config if of_text is None else of_text()
-
-
-def _capacity(table: nn.Embedding) -> int:
-    unused = 0 if table.padding_idx is None else table.padding_idx + 1
-    return table.num_embeddings - max(unused, int(getattr(table, "offset", 0)))
-
 
 _NO_TOKEN = -1
 
@@ -176,12 +138,6 @@ def is_pretrained(module: object) -> bool:
     )
 
 
-def one_by_one(module: nn.Module) -> bool:
-    """Whether a wrapped decoder would refuse batches, because it has no pad token and cannot be copied."""
-    config = getattr(module, "config", None)
-    return config is not None and not is_pretrained(module) and getattr(config, "pad_token_id", 0) is None
-
-
 def _arguments(module: nn.Module) -> tuple[set[str], bool, bool]:
     """The names `forward` takes, whether the ids must be given by place, and whether it takes any name."""
     base = getattr(module, "get_base_model", None)
@@ -222,21 +178,3 @@ def logits_of(output: object, count: int) -> torch.Tensor:
             f"({count}, labels) was expected; give a sequence classification model"
         )
     return logits.reshape(count, -1)
-
-
-def tensor_logits(answers: torch.Tensor, reading: Reading | None) -> torch.Tensor:
-    """`Reading.logits` for tensors that carry gradients."""
-    if reading is None or reading.output in ("logits", "multilabel"):
-        return answers
-    if reading.output == "probabilities" and reading.width > 1:
-        return answers.clamp_min(CLIP).log()
-    odds = answers if reading.output == "log_odds" else torch.logit(answers, CLIP)
-    return torch.cat([torch.zeros_like(odds), odds], dim=1)
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Whether this is what a device says when its memory is full."""
-    if isinstance(error, (torch.cuda.OutOfMemoryError, MemoryError)):
-        return True
-    text = str(error).lower()
-    return isinstance(error, RuntimeError) and ("out of memory" in text or "can't allocate memory" in text)

@@ -21,8 +21,9 @@ from slalom.models.torch import MOST_TOKENS, Pace, answer
 from slalom.models.torch.decoders import SharedPrefix
 from slalom.models.torch.encoder_files import FileEncoder, FromFiles
 from slalom.models.torch.engines.engine import Default, Engine
-from slalom.models.torch.forward import Forward, evaluating, one_by_one, position_limit, tensor_logits
+from slalom.models.torch.forward import Forward, evaluating
 from slalom.models.torch.soft_removal import SoftRemoval
+from slalom.models.torch.whitebox import one_by_one, position_limit, tensor_logits
 from slalom.perturb import Perturbations, whole
 from slalom.tokens import FloatArray, Tokens
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn.functional import multi_head_attention_forward, scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from slalom.errors import ModelError
-from slalom.models.torch.forward import Forward, logits_of
-from slalom.tokens import FloatArray, IntArray
+from slalom.models.torch.forward import Forward
+from slalom.tokens import FloatArray
 
 Tensor = torch.Tensor
 Called = Callable[..., object]
@@ -116,25 +115,6 @@ _CHANGES: dict[Called, Callable[..., tuple[Args, Kwargs]]] = {
 def tensor(forward: Forward, numbers: FloatArray) -> Tensor:
     kind = next((parameter.dtype for parameter in forward.module.parameters()), torch.float32)
     return torch.from_numpy(numbers).to(forward.device, kind)
-
-
-def differentiated(
-    forward: Forward, ids: IntArray, types: IntArray, score: Score
-) -> tuple[FloatArray, FloatArray, int]:
-    """(B, k) answers, (B, L) gradients of their score by log λ, and the number of softmaxes there were."""
-    with torch.inference_mode(False), torch.enable_grad():
-        bias = tensor(forward, np.zeros(ids.shape)).requires_grad_()
-        with Softmaxes(bias) as softmaxes:
-            answers = logits_of(forward.output(ids, types), len(ids))
-        if softmaxes.seen == 0:
-            return answers.detach().double().cpu().numpy(), np.zeros(ids.shape), 0
-        total = score(answers).sum()
-        (slopes,) = torch.autograd.grad(total, bias, allow_unused=True) if total.requires_grad else (None,)
-        if slopes is None:
-            raise ModelError(
-                "no gradient comes back through the model, as through quantised or detached parts"
-            )
-    return answers.detach().double().cpu().numpy(), slopes.double().cpu().numpy(), softmaxes.seen
 
 
 _SCORES = 2**18

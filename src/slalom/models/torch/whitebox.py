@@ -1,4 +1,4 @@
-"""Looking inside a torch model: gradients at its embedding layer, and its attention weights.
+"""Looking inside a torch model: its limits, gradients at embeddings and attention weights, the weights.
 
 Nothing of it touches the user's model. Embeddings are replaced by a hook that is removed again, whatever
 happens; attention weights come from a copy that shares the weights and has a config of its own.
@@ -20,12 +20,17 @@ from torch import Tensor, nn
 
 from slalom.errors import ModelError, SlalomError
 from slalom.models.ask import Ask
+from slalom.models.function import CLIP, Reading
 from slalom.models.protocol import Model, Tokenizer, TorchAccess
 from slalom.models.target import Target
 from slalom.models.text.template import assemble, frame_of
-from slalom.models.torch.forward import Forward, evaluating, logits_of, one_by_one
+from slalom.models.torch.forward import Forward, evaluating, is_pretrained, logits_of
+from slalom.models.torch.softmaxes import Softmaxes, tensor
 from slalom.perturb import whole
 from slalom.tokens import FloatArray, IntArray, Tokens
+
+_TABLES = ("position_embeddings", "position_embedding", "embed_positions", "wpe")
+_CONFIG = ("max_position_embeddings", "n_positions", "max_seq_len")
 
 Score = Callable[[torch.Tensor], torch.Tensor]
 """(B, L, D) embeddings of the whole input → (B,) the target's score, differentiable."""
@@ -254,3 +259,68 @@ def _no_attentions(module: nn.Module, method: str) -> str:
         f"{method!r} needs attention weights, but {type(module).__name__} gives none: it has no attention "
         "layers or does not show them; use a method that needs gradients or logits"
     )
+
+
+def position_limit(module: nn.Module) -> int | None:
+    """The number of positions a module has; None where it counts none (ALiBi, state spaces).
+
+    Read off the table of position embeddings where there is one: models of the RoBERTa kind start to
+    count behind the padding index, others behind an offset. Otherwise the config says it.
+    """
+    tables = [
+        part
+        for name, part in module.named_modules()
+        if isinstance(part, nn.Embedding) and name.rpartition(".")[2].endswith(_TABLES)
+    ]
+    if tables:
+        return min(_capacity(table) for table in tables)
+    config = text_config(module)
+    values = (getattr(config, name, None) for name in _CONFIG)
+    return next((value for value in values if isinstance(value, int) and value > 0), None)
+
+
+def text_config(module: nn.Module) -> object:
+    """What the config of a module says of texts; None where there is no config."""
+    config = getattr(module, "config", None)
+    of_text = getattr(config, "get_text_config", None)
+    return config if of_text is None else of_text()
+
+
+def _capacity(table: nn.Embedding) -> int:
+    unused = 0 if table.padding_idx is None else table.padding_idx + 1
+    return table.num_embeddings - max(unused, int(getattr(table, "offset", 0)))
+
+
+def one_by_one(module: nn.Module) -> bool:
+    """Whether a wrapped decoder would refuse batches, because it has no pad token and cannot be copied."""
+    config = getattr(module, "config", None)
+    return config is not None and not is_pretrained(module) and getattr(config, "pad_token_id", 0) is None
+
+
+def differentiated(
+    forward: Forward, ids: IntArray, types: IntArray, score: Callable[[Tensor], Tensor]
+) -> tuple[FloatArray, FloatArray, int]:
+    """(B, k) answers, (B, L) gradients of their score by log λ, and the number of softmaxes there were."""
+    with torch.inference_mode(False), torch.enable_grad():
+        bias = tensor(forward, np.zeros(ids.shape)).requires_grad_()
+        with Softmaxes(bias) as softmaxes:
+            answers = logits_of(forward.output(ids, types), len(ids))
+        if softmaxes.seen == 0:
+            return answers.detach().double().cpu().numpy(), np.zeros(ids.shape), 0
+        total = score(answers).sum()
+        (slopes,) = torch.autograd.grad(total, bias, allow_unused=True) if total.requires_grad else (None,)
+        if slopes is None:
+            raise ModelError(
+                "no gradient comes back through the model, as through quantised or detached parts"
+            )
+    return answers.detach().double().cpu().numpy(), slopes.double().cpu().numpy(), softmaxes.seen
+
+
+def tensor_logits(answers: torch.Tensor, reading: Reading | None) -> torch.Tensor:
+    """`Reading.logits` for tensors that carry gradients."""
+    if reading is None or reading.output in ("logits", "multilabel"):
+        return answers
+    if reading.output == "probabilities" and reading.width > 1:
+        return answers.clamp_min(CLIP).log()
+    odds = answers if reading.output == "log_odds" else torch.logit(answers, CLIP)
+    return torch.cat([torch.zeros_like(odds), odds], dim=1)

@@ -27,10 +27,11 @@ from slalom.models.text.template import (
     joined,
     tokenizer_limit,
 )
-from slalom.models.torch import Call, OutOfMemory, groups
+from slalom.models.torch import Call, OutOfMemory, groups, is_out_of_memory
 from slalom.models.torch.decoders import SharedPrefix
 from slalom.models.torch.engines import Batch, Made, Raw, Recipe, Report, lean, recipe, recipe_in
-from slalom.models.torch.forward import Forward, is_out_of_memory, one_by_one, position_limit
+from slalom.models.torch.forward import Forward
+from slalom.models.torch.whitebox import one_by_one, position_limit
 from slalom.perturb import from_rows
 from slalom.tokens import FloatArray, IntArray, Tokens
 
