@@ -41,6 +41,7 @@ def test_a_run_puts_its_verdicts_in() -> None:
     assert "[fig9_ana](#fig9_ana): holds" in told
     assert "[table9_insertion](#table9_insertion): not in this run" in told
     assert "not tested: 7 and 2.8 billion parameters" in told
+    assert "parameter errors are alike: not judged apart in this run, the whole holds" in told
 
 
 def test_parts_have_verdicts_of_their_own() -> None:

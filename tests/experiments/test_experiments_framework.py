@@ -6,6 +6,7 @@ import csv
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ from slalom.cli import app
 from slalom.errors import InputError
 from slalom_lab import experiments
 from slalom_lab.experiments._shared.outcome import Row, RunSettings, mean_row, read_outcome
-from slalom_lab.experiments._shared.report import table, write_report
+from slalom_lab.experiments._shared.report import judged_anew, write_report
+from slalom_lab.experiments._shared.rows import rows_of, table
 from slalom_lab.experiments._shared.runner import ExperimentReport, read_reports, reproduce
 
 NAMES = experiments.names()
@@ -240,6 +242,33 @@ def test_sections_that_the_run_has_not_are_kept_and_marked(tmp_path: Path) -> No
         assert "| quick |" in text
         assert "1 more stand as an earlier run left them" in text
         assert "## gone" not in text
+
+
+def test_a_table_is_read_back_as_rows() -> None:
+    rows = [
+        Row({"model": "a|b", "layers": 1}, "x", 0.125, 0.01, 4, 0.5, 0.02),
+        Row({"model": "a|b", "layers": 1}, "y", None, paper=1.5),
+        Row({"model": "c"}, "x", -2e-5),
+    ]
+    read = [replace(row, n=None) for row in rows]
+    assert rows_of(f"Words.\n\n{table(rows)}\n\nMore | words.") == read
+    assert rows_of("no table") == []
+
+
+def test_rows_of_an_earlier_run_are_judged_by_todays_criteria() -> None:
+    rows = [Row({"model, layers": name}, f"{n} ×", rise * n) for name, rise in _RISES.items() for n in (1, 9)]
+    old = f"A. The claim: x.\n\n**undecided**: y.\n\nAnalysis: z.\n\n{table(rows)}\n\nSettings: mode: full"
+    anew = judged_anew("fig3_repeats", old)
+    assert anew is not None
+    assert "**holds**: from the first to the last" in anew
+    assert "undecided" not in anew
+    assert "Analysis" not in anew
+    assert table(rows) in anew
+    assert judged_anew("fig9_ana", old) is None  # not its rows
+    assert judged_anew("fig3_repeats", old.replace("full", "quick")) is None
+
+
+_RISES = {"linear relation": 1.5, "fully connected": 1.4, "bert, 1": 0.1}
 
 
 def test_the_report_is_in_the_papers_order_and_analyses_the_rows(tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ def markdown(verdicts: Mapping[str, str] | None = None, page: str = "") -> str:
 def _here(claim: Claim, verdicts: Mapping[str, str] | None, page: str) -> str:
     parts = []
     if claim.experiment is not None:
-        told = "" if verdicts is None else f": {verdicts.get(claim.experiment, 'not in this run')}"
+        told = "" if verdicts is None else f": {_verdict(claim, verdicts)}"
         part = claim.experiment.removeprefix(str(claim.name))
         parts.append(f"[{claim.name}]({page}#{claim.name}){part}{told}")
     if claim.test is not None:
@@ -237,6 +237,14 @@ def _here(claim: Claim, verdicts: Mapping[str, str] | None, page: str) -> str:
     if claim.reason is not None:
         parts.append(claim.reason if parts else f"not tested: {claim.reason}")
     return "; ".join(parts)
+
+
+def _verdict(claim: Claim, verdicts: Mapping[str, str]) -> str:
+    """Of the part that the claim names; where that was not judged apart, of the whole, in so many words."""
+    part, whole = str(claim.experiment), str(claim.name)
+    if part in verdicts or whole not in verdicts:
+        return verdicts.get(part, "not in this run")
+    return f"not judged apart in this run, the whole {verdicts[whole]}"
 
 
 def verdicts_of(report: str) -> dict[str, str]:
@@ -263,8 +271,9 @@ def document(report: str) -> str:
     return (
         "# Every claim of both papers\n\n"
         "What tests each claim here: an experiment, with its verdict and the size of its run from "
-        "[reproduction.md](reproduction.md) (*earlier criteria*: of a run before those of its file were "
-        "written), or a test, which the suite runs; or the reason why nothing does. Made by "
+        "[reproduction.md](reproduction.md) (*earlier run*: today's criteria on the rows of a run of an "
+        "earlier commit; *earlier criteria*: of a run before those of its file were written), or a test, "
+        "which the suite runs; or the reason why nothing does. Made by "
         "`python -m slalom_lab.experiments._shared.claims docs/reproduction.md`.\n\n"
         f"{markdown(verdicts_of(report), 'reproduction.md')}\n"
     )

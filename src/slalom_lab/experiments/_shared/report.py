@@ -14,6 +14,7 @@ from slalom_lab import experiments
 from slalom_lab.experiments._shared import claims
 from slalom_lab.experiments._shared.figures import NAME
 from slalom_lab.experiments._shared.outcome import Judgement, Row
+from slalom_lab.experiments._shared.rows import cell, rows_of, table
 from slalom_lab.experiments._shared.runner import (
     ExperimentReport,
     read_reports,
@@ -88,7 +89,7 @@ def markdown(
         "It is made anew by `pip install 'slalom-xai[papers]'`, then "
         f"`slalom reproduce all --full --data-dir DIR{encoder} --out OUT` and "
         "`slalom reproduce report OUT --write docs/reproduction.md`.",
-        _counted(reports, documents, len(lines) - len(reports), models or {}),
+        _counted(reports, documents, lines, models or {}),
         _summary(lines),
         "## Every claim of both papers",
         claims.markdown(
@@ -118,7 +119,11 @@ class _Line:
     """Verdicts of parts of the claim, each under "experiment, part"."""
 
 
-EARLIER = "earlier criteria"
+EARLIER, EARLIER_ROWS = "earlier criteria", "earlier run"
+_ROWS_NOTE = (
+    "*The rows are those of an earlier run at full size, of an earlier commit, as its report rounded them; "
+    "the verdicts are those of today's criteria on them, which were written after that run.*"
+)
 _FULL = "An earlier run at full size, by earlier criteria: "
 _NOTE = (
     "*This section is of an earlier run, at full size, judged by earlier criteria; those in the file of "
@@ -145,18 +150,40 @@ def _before(earlier: str) -> str:
 
 
 def _old(name: str, body: str) -> _Line:
-    """A section of an earlier document, kept as it is and marked."""
-    verdict = re.search(r"^\*\*(.+?)\*\*:", body, re.MULTILINE)
+    """A section of an earlier document, kept and marked; its rows are judged anew where they can be."""
     seconds = re.search(r"; (\d+) s\.$", body, re.MULTILINE)
-    marked = body if _NOTE in body else f"{_NOTE}\n\n{body}"
+    plain = body.removeprefix(f"{_NOTE}\n\n").removeprefix(f"{_ROWS_NOTE}\n\n")
+    judged = judged_anew(name, plain)
+    note, size = (_NOTE, EARLIER) if judged is None else (_ROWS_NOTE, EARLIER_ROWS)
+    marked = f"{note}\n\n{plain if judged is None else judged}"
+    verdict = re.search(r"^\*\*(.+?)\*\*:", marked, re.MULTILINE)
     return _Line(
         name,
-        body.removeprefix(f"{_NOTE}\n\n").partition(". The claim:")[0],
+        plain.partition(". The claim:")[0],
         "–" if verdict is None else verdict[1],
-        EARLIER,
+        size,
         "" if seconds is None else seconds[1],
         f"## {name}\n\n{marked}",
+        tuple(claims.parts_of(name, marked).items()),
     )
+
+
+def judged_anew(name: str, body: str) -> str | None:
+    """A section with the verdicts of today's criteria on its table; None where the table lacks their rows."""
+    if "Settings: mode: full" not in body:
+        return None
+    rows, module = rows_of(body), experiments.load(name)
+    try:
+        verdict, sentence = module.judge(rows)
+        parts = _parts(name, rows)
+    except (IndexError, KeyError, StopIteration, TypeError, ValueError):
+        return None
+    lines = [line for line in body.split("\n\n") if not line.startswith(("Analysis: ", "- "))]
+    place = next(i for i, line in enumerate(lines) if re.match(r"\*\*.+?\*\*: ", line))
+    lines[place] = f"**{told_by(verdict)}**: {sentence}."
+    if parts:
+        lines.insert(place + 1, parts)
+    return "\n\n".join(lines)
 
 
 def tally(reports: Sequence[ExperimentReport]) -> str:
@@ -175,21 +202,27 @@ def _place(title: str) -> tuple[str, list[tuple[int, str]]]:
 def _counted(
     reports: Sequence[ExperimentReport],
     documents: Sequence[Record],
-    earlier: int,
+    lines: Sequence[_Line],
     models: Mapping[str, float],
 ) -> str:
     minutes = sum(report.seconds for report in reports) / 60
     cpu = sum(report.cpu_seconds for report in reports) / 60
     spent = f"{minutes:.0f} minutes" + (f" by the clock, {cpu:.0f} of the processor" if cpu >= 1 else "")
-    kept = f" {earlier} more stand as an earlier run left them, by earlier criteria." if earlier else ""
+    found = Counter(line.size for line in lines)
+    kept = f" {found[EARLIER_ROWS]} more are today's criteria on the rows of an earlier run." * (
+        found[EARLIER_ROWS] > 0
+    )
+    kept += f" {found[EARLIER]} more stand as an earlier run left them, by earlier criteria." * (
+        found[EARLIER] > 0
+    )
     trained = (
         f" The {len(models)} models were trained in {sum(models.values()) / 60:.0f} minutes by the clock, "
         "within the experiments or before them."
         if models
         else ""
     )
-    found = Counter(str(document.get("commit") or "an earlier one") for document in documents)
-    commits = ", ".join(f"{name} ({number})" for name, number in found.most_common())
+    at = Counter(str(document.get("commit") or "an earlier one") for document in documents)
+    commits = ", ".join(f"{name} ({number})" for name, number in at.most_common())
     return (
         f"{len(reports)} experiments in {spent}, without models that were trained and evaluations that were "
         f"made before; {tally(reports)}.{kept}{trained} Commits: {commits}."
@@ -202,7 +235,7 @@ def _summary(lines: Sequence[_Line]) -> str:
         [
             *head,
             *(
-                f"| [{line.name}](#{line.name}) | {_cell(line.title)} | {line.verdict} | {line.size} | "
+                f"| [{line.name}](#{line.name}) | {cell(line.title)} | {line.verdict} | {line.size} | "
                 f"{line.seconds} |"
                 for line in lines
             ),
@@ -249,39 +282,6 @@ def _parts(name: str, rows: Sequence[Row]) -> str:
     return "\n".join(
         f"- {part}: **{told_by(verdict)}**: {sentence}." for part, (verdict, sentence) in found.items()
     )
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Rows as a Markdown table: a line for each place, a column for each measure."""
-    keys = list(dict.fromkeys(key for row in rows for key in row.where))
-    measures = list(dict.fromkeys(row.measure for row in rows))
-    cells: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in rows:
-        place = tuple(str(row.where.get(key, "")) for key in keys)
-        cells.setdefault(place, {})[row.measure] = _both(row)
-    lines = [_line([*keys, *measures]), "|" + "---|" * (len(keys) + len(measures))]
-    lines += [_line([*place, *(found.get(m, "") for m in measures)]) for place, found in cells.items()]
-    return "\n".join(lines)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(_cell, cells))} |"
-
-
-def _both(row: Row) -> str:
-    ours = _number(row.ours, row.error)
-    return ours if row.paper is None else f"{ours} ({_number(row.paper, row.paper_error)})"
-
-
-def _number(value: float | None, error: float | None) -> str:
-    if value is None:
-        return "–"
-    told = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
-    return told if error is None else f"{told} ± {error:.2g}"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _shown(value: object) -> str:
