@@ -128,8 +128,8 @@ class Explainer:
                 joins tokens before they are asked about, "tokens" is units="tokens".
             every_class: explain the other labels too, from the same queries (`.of(label)`).
             side: "first" or "second" of a pair, and the other one stays as it is; "both" by default.
-            progress: True for a bar; or a function that is called with the number of queries asked so far
-                about the current text, also in between; what it raises ends the work.
+            progress: True for a bar, or a function that is called with the number of queries asked so far
+                about the current text, also in between. What it raises ends the work.
 
         Returns:
             An Explanation; for a list, Explanations.

@@ -45,8 +45,8 @@ class Explanation(Result):
     """What one method says about one text and one label. Scores are aligned with the tokens in their order.
 
     `scores` holds the method's scores by name (for SLALOM: share, value, importance, removal, shapley; for
-    single-score methods: attribution), `stderr` their standard errors where the method has them, `ranking`
-    the name of the score to rank and to highlight by.
+    single-score methods: attribution). `stderr` holds their standard errors where the method has them.
+    `ranking` is the name of the score to rank and to highlight by.
 
     Example:
         >>> import slalom

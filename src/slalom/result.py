@@ -148,7 +148,7 @@ class Result:
         """The words that work together most: what two do beyond what each does alone, in units of `output`.
 
         For two words it is F(text) − F(without one) − F(without the other) + F(without both), by the
-        surrogate; of a long text the 100 words whose removal changes most are looked at.
+        surrogate. Of a long text the 100 words whose removal changes most are looked at.
 
         Args:
             k: how many pairs.

@@ -112,7 +112,7 @@ def explain_corpus(
 
     Args:
         source: a Parquet, CSV or JSON lines file, a folder of them or of .txt files, a pattern with `*`, or
-            a data set of the hub; paths are local or any address that fsspec knows.
+            a data set of the hub. Paths are local or any address that fsspec knows.
         output: the directory.
         text, id, split: columns, see docs/corpus.md.
         limit: the first documents only.
@@ -120,7 +120,7 @@ def explain_corpus(
         device, batch_tokens, engine, engine_tolerance: as an Explainer takes them, but that batches have a
             fixed size: batches that tune themselves round differently from run to run.
         prompt, labels, endpoint: of a language model, as an Explainer takes them. Where an endpoint's limit
-            is reached, the run stops with a StoppedError; it goes on with `resume`, and nothing is asked
+            is reached, the run stops with a StoppedError. It goes on with `resume`, and nothing is asked
             twice.
         target, method, budget, seed, granularity, units, long, options: as an Explainer is called with.
         where: this process, or how many workers of which Ray cluster.

@@ -80,12 +80,12 @@ def open_model(model: object = None, tokenizer: object = None, **access: Unpack[
     classes, "log_odds" of a single class, "probabilities", or "multilabel" (a logit for each independent
     label). `labels` names the classes. `device` is where a loaded model goes; a model that is given
     stays where it is. `batch_tokens` bounds the tokens of a batch (tuned by default).
-    `engine` computes the forward passes of a module another way (docs/engines.md), and is refused where it
+    `engine` computes the forward passes of a module another way (docs/engines.md). It is refused where it
     deviates from the module by more than the share `engine_tolerance` of the spread of its logits.
 
-    With a `prompt` that holds `{text}`, the model is a causal language model that is asked to classify, and
+    With a `prompt` that holds `{text}`, the model is a causal language model that is asked to classify.
     `labels` maps labels to the answers that stand for them (docs/language-models.md). These are told apart by
-    their first tokens or, with `whole_answers` and where first tokens coincide, by all of their tokens;
+    their first tokens or, with `whole_answers` and where first tokens coincide, by all of their tokens.
     `chat` applies the tokenizer's chat template, by default where there is one. With an `endpoint`, an
     address or an `Endpoint`, the language model is behind it, and `model` is its name there.
 

@@ -128,8 +128,8 @@ def smoothgrad(seen: Look, noise: float) -> FloatArray:
     """(T − 1, d) E ∇_{e_t} f behind [CLS], N(0, noise²) being added to every coordinate of every word.
 
     [CLS] keeps its embedding, so that the query stays what it is. Then each head's scores are independent
-    normal variables, G_t = exp(s_t + noise·η_t), values have a part along the score's direction and a part
-    that averages out, and with 1/D = ∫ e^{−τD} dτ, 1/D² = ∫ τ e^{−τD} dτ the mean gradient
+    normal variables, G_t = exp(s_t + noise·η_t). Values have a part along the score's direction and a part
+    that averages out. With 1/D = ∫ e^{−τD} dτ, 1/D² = ∫ τ e^{−τD} dτ the mean gradient
 
         E[α_t] W_vᵀW_ℓᵀ + E[α_t (v_t − f)] W_kᵀq/√d_att
 

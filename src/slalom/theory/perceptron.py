@@ -180,7 +180,7 @@ def lime_sampled(
 ) -> tuple[FloatArray, FloatArray]:
     """(d,) LIME's coefficients (large bandwidth) from samples, without bias, and their standard errors.
 
-    guess: coefficients near the truth, such as the mean field's; the nearer, the smaller the errors, since
+    guess: coefficients near the truth, such as the mean field's. The nearer, the smaller the errors, since
     LIME gives a linear function back as it is and only the rest is sampled. Masks come in pairs, a mask and
     its complement.
 

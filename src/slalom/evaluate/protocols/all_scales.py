@@ -57,7 +57,7 @@ def measure(case: Case, *, score: str | None = None, copies: int = COPIES) -> di
     """All-scale fidelity: what does the explanation predict about copies of the text of any size?
 
     300 fresh copies, sizes log-uniform from one token to all but one, a third of them stretches of neighbours
-    (maths 3f); R² of the predicted score of the label, over all copies and by their size. A surrogate
+    (maths 3f). R² of the predicted score of the label, over all copies and by their size. A surrogate
     predicts as it is; an additive explanation predicts by the sum of its scores, and is given the best shift
     and gain.
 
@@ -107,7 +107,7 @@ def best_line(sums: FloatArray, truth: FloatArray) -> FloatArray:
 def measure_lds(case: Case, *, score: str | None = None, copies: int = 128) -> dict[str, float]:
     """LDS, the linear datamodelling score: are answers to random halves predicted in their order?
 
-    Each token is kept with probability one half, 128 times; Spearman's correlation of what the explanation
+    Each token is kept with probability one half, 128 times. Spearman's correlation of what the explanation
     predicts (its surrogate, or the sum of the scores that are kept) with the label's score (Park et al.
     2023).
 

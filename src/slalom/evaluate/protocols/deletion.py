@@ -29,8 +29,8 @@ NO_TOKENIZER = "the model is asked about texts, not about token ids: nothing can
 def measure(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
     """Deletion: drop the strongest tokens, watch the probability of the label.
 
-    Tokens are ranked by their signed score for the explained label (or by the score named), ties at random;
-    with 5, 10, … of the lowest kept, in their order, dropped rather than masked, AOPC = 1 − the mean
+    Tokens are ranked by their signed score for the explained label (or by the score named), ties at random.
+    With 5, 10, … of the lowest kept, in their order, dropped rather than masked, AOPC = 1 − the mean
     probability of the label (maths 6).
     """
     _long_enough(case, step)
@@ -55,7 +55,7 @@ def measure_modes(
     """Deletion three ways: the strongest tokens dropped, masked, or replaced by random words, side by side.
 
     Dropping gives broken text, a mask is a sign that a classifier may never have seen, random words say
-    things of their own: what a method gains in one of them only, it owes to that. AOPC as in deletion;
+    things of their own. What a method gains in one of them only, it owes to that. AOPC as in deletion;
     replacements are drawn three times. A way that the model does not allow is left out.
     """
     _long_enough(case, step)
@@ -77,7 +77,7 @@ def measure_modes(
 def measure_masked(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
     """Masked deletion: deletion by masks, on a classifier that was trained on masked text.
 
-    For a model of `slalom train --masked` a text with masks in it is as usual as any other, so that a fall of
+    For a model of `slalom train --masked` a text with masks in it is as usual as any other. So a fall of
     the probability is owed to what is gone and not to broken text (faithfulness measurable models, Madsen et
     al. 2023). AOPC as in deletion, tokens masked one `step` after the other. Other models are left out.
     """

@@ -46,8 +46,8 @@ def measure(case: Case, *, score: str | None = None, bins: Sequence[float] = BIN
     """ERASER's comprehensiveness and sufficiency: what the top tokens take away, and what they hold alone.
 
     With the top q of the tokens by signed score (or by the score named), q = 1, 5, 10, 20, 50 % (rounded up):
-    comprehensiveness is the probability of the label less that without them (high is good), sufficiency that
-    less the one with nothing but them (low is good); means over the five shares (DeYoung et al. 2020).
+    comprehensiveness is the probability of the label less that without them (high is good). Sufficiency is
+    that less the one with nothing but them (low is good). Means over the five shares (DeYoung et al. 2020).
     """
     found = eraser(case.ask, case.explanation, score=score, bins=bins, seed=case.seed)
     return {"comprehensiveness": found.comprehensiveness, "sufficiency": found.sufficiency}
@@ -82,10 +82,10 @@ def measure_soft(
     """Soft comprehensiveness and sufficiency: tokens kept at random, the more likely the higher their score.
 
     Every token is kept with probability q, a logistic function of its signed score whose threshold is set so
-    that the mean of q is the same share π of the text for every method: a method that scores everything high
+    that the mean of q is the same share π of the text for every method. A method that scores everything high
     keeps no more than another (the π-corrected form of Zhao and Aletras's soft metrics). Sufficiency is what
-    the label's probability loses when tokens are kept with q (low is good), comprehensiveness what it loses
-    when they are kept with 1 − q (high is good); means over 64 draws, the same for all methods.
+    the label's probability loses when tokens are kept with q (low is good). Comprehensiveness is what it
+    loses when they are kept with 1 − q (high is good). Means over 64 draws, the same for all methods.
     """
     n = len(case.explanation)
     if n < 2:

@@ -33,7 +33,7 @@ def measure(case: Case, *, parts: int = 200) -> dict[str, float]:
 
     For a model that is a known SLALOM (`slalom.theory.planted`): root mean squared error of the values, of
     the importances after centring both (they are known up to a constant) and of the surrogate's answers to
-    random parts of the text; for all methods, Spearman's correlation of the score with the planted α·v.
+    random parts of the text. For all methods, Spearman's correlation of the score with the planted α·v.
 
     Errors of what the method has of a SLALOM, and the rank correlation that every method has.
     """

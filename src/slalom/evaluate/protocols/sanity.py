@@ -25,7 +25,7 @@ def measure(case: Case, *, score: str | None = None, levels: int | None = None) 
     """Sanity: an explanation of the model must change when the model's weights are randomised.
 
     Weights are drawn anew layer by layer from the head down to the embeddings, each layer on top of those
-    before (Adebayo et al. 2018), in a copy of the model; after every layer the text is explained again. The
+    before (Adebayo et al. 2018), in a copy of the model. After every layer the text is explained again. The
     numbers are absolute Spearman correlations of |score| with the scores for the real weights: low is good.
 
     Correlation with the head randomised, with all weights randomised, and the mean over the cascade.

@@ -28,7 +28,7 @@ def measure(
 ) -> dict[str, float]:
     """Stability: does the method say the same again?
 
-    "seeds" is the mean Spearman correlation of the scores with those of other seeds; "words" that with the
+    "seeds" is the mean Spearman correlation of the scores with those of other seeds. "words" is that with the
     scores of the same text with a tenth of its words left out, order kept and no word changed, over the
     tokens in both.
 
