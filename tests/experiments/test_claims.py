@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from slalom_lab import experiments
+from slalom_lab.experiments import attention_heads
 from slalom_lab.experiments._shared.claims import CLAIMS, document, markdown, verdicts_of
+from slalom_lab.experiments._shared.outcome import Row
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,3 +52,11 @@ def test_parts_have_verdicts_of_their_own() -> None:
         "## fig9_ana\n\n- it grows: **does not hold**: by 0.1 ± 0.2.\n\n## other\n\n- it: **holds**: x.\n"
     )
     assert verdicts_of(report) == {"fig9_ana": "holds (full)", "fig9_ana, it grows": "does not hold (full)"}
+
+
+def test_parts_of_the_figure_of_attention() -> None:
+    rows = [
+        Row({"head": "all", "of": "reviews"}, "two heads, attention apart", 0.9, 0.01),
+        Row({"head": "all", "of": "reviews"}, "α-avg with size of effect", 0.2, 0.01),
+    ]
+    assert [verdict for verdict, _ in attention_heads.parts(rows).values()] == [True, False]

@@ -261,6 +261,7 @@ def test_rows_of_an_earlier_run_are_judged_by_todays_criteria() -> None:
     anew = judged_anew("fig3_repeats", old)
     assert anew is not None
     assert "**holds**: from the first to the last" in anew
+    assert "The claim: transformers fail to capture" in anew  # as it is worded today
     assert "undecided" not in anew
     assert "Analysis" not in anew
     assert table(rows) in anew
@@ -277,7 +278,7 @@ def test_the_report_is_in_the_papers_order_and_analyses_the_rows(tmp_path: Path)
     assert text.index("## toy_other") < text.index("## toy_sum")  # Fig. 2 stands before Fig. 10
     assert "Analysis: of 2 numbers each is 1." in text
     assert "3 experiments in 0 minutes" in text
-    assert "before; holds: 2, failed: 1." in text
+    assert "before. Verdicts: holds: 2, failed: 1." in text
     assert "--encoder" not in text
 
 

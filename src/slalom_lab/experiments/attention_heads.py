@@ -91,6 +91,23 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return all_of([apart, None if tells is None else not tells]), sentence
 
 
+def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
+    """Both parts of the claim, and the one that the second denies."""
+    over = {row.measure: row for row in rows if row.where["head"] == TOGETHER}
+    apart, tells = over[_APART], over[_SIZE]
+    return {
+        "heads attend to different tokens": (
+            decide(apart, HALF),
+            f"{apart.ours or 0.0:.0%} of the attention of two heads lies on different words (half and more)",
+        ),
+        "attention correlates with the importance of tokens": (
+            decide(tells, HALF),
+            f"rank correlation {tells.ours or 0.0:+.3f} ± {tells.error or 0.0:.3f} of α-avg with the size of "
+            f"what taking a token out does ({HALF} and more counts)",
+        ),
+    }
+
+
 def _top(rows: Sequence[Row], head: str) -> str:
     own = [row for row in rows if row.where["head"] == head and row.where["of"] == "sentence"]
     return max(own, key=lambda row: row.ours or 0.0).measure

@@ -143,19 +143,25 @@ def _alike(classifier: real.Classifier, document: Document, length: int, samples
 def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
     """The claim's two parts, and what F.7 says about longer texts."""
     beside, gain = _judged(rows)
-    slope = next(row for row in rows if row.where["method"] == _SLOPE)
-    falls = decide(slope)
-    curve = [row for row in rows if row.measure == _ALIKE and row is not slope]
-    return {
+    found = {
         "the fewest samples are competitive with SHAP": not_behind([beside], [_BESIDE], PAR),
         "more samples improve it": outperforms([gain], [_GAIN], PAR),
-        "longer texts need more samples": (
-            None if falls is None else not falls,
-            f"with {slope.where['samples']} the rank correlation of two seeds' scores is "
-            + ", ".join(f"{row.ours or 0.0:.3f} at {row.where['method']}" for row in curve)
-            + f"; by a doubling it changes by {slope.ours or 0.0:+.4f} ± {slope.error or 0.0:.4f}",
-        ),
     }
+    slopes = [row for row in rows if row.where["method"] == _SLOPE]
+    if slopes:
+        found["longer texts need more samples"] = _longer(rows, slopes[0])
+    return found
+
+
+def _longer(rows: Sequence[Row], slope: Row) -> Judgement:
+    rises = decide(slope)
+    curve = [row for row in rows if row.measure == _ALIKE and row is not slope]
+    return (
+        None if rises is None else not rises,
+        f"with {slope.where['samples']} the rank correlation of two seeds' scores is "
+        + ", ".join(f"{row.ours or 0.0:.3f} at {row.where['method']}" for row in curve)
+        + f"; by a doubling it changes by {slope.ours or 0.0:+.4f} ± {slope.error or 0.0:.4f}",
+    )
 
 
 def _judged(rows: Sequence[Row]) -> list[Row]:

@@ -108,7 +108,8 @@ def _random(rows: Sequence[Row]) -> Judgement:
         row = pooled(rows, name)
         word = compare(replace(row, ours=None if row.ours is None else row.ours - 0.5), RANDOM)
         near.append({"on par": True, "better": False, "worse": False, "open": None}[word])
-        told.append(f"{name} {row.ours or 0.0:.3f} ± {row.error or 0.0:.3f}")
+        number = "not measured" if row.ours is None else f"{row.ours:.3f} ± {row.error or 0.0:.3f}"
+        told.append(f"{name} {number}")
     return all_of(near), f"{', '.join(told)} (almost is within {RANDOM} of 0.5)"
 
 

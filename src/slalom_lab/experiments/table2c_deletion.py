@@ -133,16 +133,23 @@ def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
 
 
 def _needed(rows: Sequence[Row]) -> Judgement:
-    """Both above the importances, pooled; their errors as if they were of other documents: too wide."""
+    """Both above the importances, pooled."""
+    verdicts = [decide(_apart(rows, name, "importances")) for name in ("values", "lin. SLALOM")]
     means = {name: pooled(rows, name) for name in ("values", "lin. SLALOM", "importances")}
-    low = means.pop("importances")
-    verdicts = [
-        decide(replace(row, ours=row.ours - low.ours, error=math.hypot(row.error or 0.0, low.error or 0.0)))
-        for row in means.values()
-        if row.ours is not None and low.ours is not None
-    ]
-    told = ", ".join(f"{name} {row.ours or 0.0:.3f}" for name, row in {**means, "importances": low}.items())
+    told = ", ".join(f"{name} {row.ours or 0.0:.3f}" for name, row in means.items())
     return all_of(verdicts), f"pooled deletion AOPC: {told}"
+
+
+def _apart(rows: Sequence[Row], one: str, other: str) -> Row:
+    """How much better one column is, pooled: paired by document, or as if of other documents: too wide."""
+    paired = pooled(rows, f"{one} over {other}")
+    if paired.ours is not None:
+        return paired
+    more, less = pooled(rows, one), pooled(rows, other)
+    if more.ours is None or less.ours is None:
+        return paired
+    error = math.hypot(more.error or 0.0, less.error or 0.0)
+    return replace(paired, ours=more.ours - less.ours, error=error)
 
 
 def _ahead(rows: Sequence[Row]) -> Judgement:
@@ -150,7 +157,7 @@ def _ahead(rows: Sequence[Row]) -> Judgement:
 
 
 def _far(rows: Sequence[Row]) -> Judgement:
-    behind = {name: pooled(rows, f"lin. SLALOM over {name}") for name in ("IG", "Grad")}
+    behind = {name: _apart(rows, "lin. SLALOM", name) for name in ("IG", "Grad")}
     shifted = {
         name: replace(row, ours=None if row.ours is None else row.ours - FAR) for name, row in behind.items()
     }

@@ -189,8 +189,10 @@ CLAIMS: tuple[Claim, ...] = (
          _THEORY + "test_lime_limit.py::test_the_lemmas_against_enumeration", None),
         ("Figure of explainers", "different explainers yield different explanations", "attention_explainers",
          None, None),
-        ("Figure of attention", "heads attend to different tokens, and attention does not depend on values",
-         "attention_heads", None, None),
+        ("Figure of attention", "heads attend to different tokens",
+         "attention_heads, heads attend to different tokens", None, None),
+        ("Figure of attention", "attention does not depend on values, so it does not tell a token's effect",
+         "attention_heads", None, "the verdict is that of both; it does tell its size here"),
         ("Histogram task", "two minima, one with uninformative attention", "attention_histogram",
          _THEORY + "test_histogram.py::test_settled_solutions_lie_lower",
          "that they count, and what they attend to; whether they are minima stands apart"),
@@ -200,7 +202,8 @@ CLAIMS: tuple[Claim, ...] = (
          _THEORY + "test_attention_bounds.py::test_three_tokens_against_a_fine_grid",
          "how far is computed exactly; an upper bound on effects remains"),
         ("Is attention explanation?", "if it is, it should correlate with importance of features",
-         "attention_heads", None, "with the size of what taking a token out does"),
+         "attention_heads, attention correlates with the importance of tokens", None,
+         "with the size of what taking a token out does"),
         ("Is attention explanation?", "single-layer models reach near-perfect accuracy with uninformative "
          "attention (Dyck grammars, Wen et al.)", None, None, "cited; the example here is the histogram task "
          "instead"),

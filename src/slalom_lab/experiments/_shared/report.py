@@ -179,6 +179,7 @@ def judged_anew(name: str, body: str) -> str | None:
     except (IndexError, KeyError, StopIteration, TypeError, ValueError):
         return None
     lines = [line for line in body.split("\n\n") if not line.startswith(("Analysis: ", "- "))]
+    lines[0] = f"{module.TITLE}. The claim: {module.CLAIM}."
     place = next(i for i, line in enumerate(lines) if re.match(r"\*\*.+?\*\*: ", line))
     lines[place] = f"**{told_by(verdict)}**: {sentence}."
     if parts:
@@ -206,8 +207,9 @@ def _counted(
     models: Mapping[str, float],
 ) -> str:
     minutes = sum(report.seconds for report in reports) / 60
-    cpu = sum(report.cpu_seconds for report in reports) / 60
-    spent = f"{minutes:.0f} minutes" + (f" by the clock, {cpu:.0f} of the processor" if cpu >= 1 else "")
+    known = [report.cpu_seconds for report in reports if report.cpu_seconds > 0]
+    cpu = f"; {len(known)} of them took {sum(known) / 60:.0f} minutes of the processor" if known else ""
+    spent = f"{minutes:.0f} minutes by the clock{cpu}"
     found = Counter(line.size for line in lines)
     kept = f" {found[EARLIER_ROWS]} more are today's criteria on the rows of an earlier run." * (
         found[EARLIER_ROWS] > 0
@@ -225,7 +227,7 @@ def _counted(
     commits = ", ".join(f"{name} ({number})" for name, number in at.most_common())
     return (
         f"{len(reports)} experiments in {spent}, without models that were trained and evaluations that were "
-        f"made before; {tally(reports)}.{kept}{trained} Commits: {commits}."
+        f"made before. Verdicts: {tally(reports)}.{kept}{trained} Commits: {commits}."
     )
 
 
