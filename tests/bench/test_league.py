@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -15,6 +18,7 @@ from slalom.cli import app
 from slalom.errors import SlalomError
 from slalom_lab.bench import league as module
 from slalom_lab.bench.league import LeagueCell, family, league
+from slalom_lab.bench.league_cells import CELLS, documents, topic_pairs
 from slalom_lab.bench.league_page import sentences, write_page
 
 
@@ -91,6 +95,72 @@ def test_a_file_of_scores_and_an_outside_function_are_ranked(
     ranked = {row["method"]: row["numbers"]["deletion aopc"]["mean"] for row in found["cells"][0]["rows"]}
     assert list(ranked) == ["random", *methods]
     assert ranked["scores.jsonl"] > max(ranked["random"], ranked["theirs:lengths"])
+
+
+def test_two_processes_write_one_table(cells: list[LeagueCell]):
+    """While one works on its cell, another one finishes its own: both rows stay, also after a failure."""
+    other = LeagueCell("other", "the same model", "planted", "texts.jsonl")
+
+    def during(cell: LeagueCell, models: Any) -> Any:
+        league("out", [other], limit=6, open_model=opened)
+        return opened(cell, models)
+
+    found = league("out", cells[:1], limit=6, open_model=during)
+    assert {cell["name"]: cell["documents"] for cell in found["cells"]} == {"other": 6, "planted": 6}
+    later = league("out", [LeagueCell("other", "no model", "x", "y")], open_model=opened)
+    assert {cell["name"]: cell.get("documents") for cell in later["cells"]} == {"other": 6, "planted": 6}
+
+
+def test_dear_cells_leave_out_what_costs_most(monkeypatch: pytest.MonkeyPatch):
+    cell = LeagueCell("a", "b", "c", "d")
+    everything = module.usual_methods(cell)
+    assert everything == list(module.METHODS)
+    dear = module.usual_methods(replace(cell, dear=True))
+    assert set(everything) - set(dear) == set(module.DEAR)
+    outside = module.usual_methods(replace(cell, inside=False))
+    assert {m.partition(":")[0] for m in set(everything) - set(outside)} == set(module.INSIDE)
+
+
+def test_pairs_of_news_are_of_one_topic_or_of_two(tmp_path: Path):
+    rows = [{"text": f"news {i} of topic {i % 4}", "label": i % 4, "split": "test"} for i in range(40)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "agnews.parquet")
+    pairs = topic_pairs("test", 30, seed=3, data_dir=tmp_path)
+    for pair in pairs:
+        first, second = pair.text
+        assert (first.split()[-1] == second.split()[-1]) == bool(pair.label)
+        assert first != second
+    assert sum(pair.label or 0 for pair in pairs) == 15
+    assert topic_pairs("test", 12, seed=3, data_dir=tmp_path) == pairs[:12], "fewer are the beginning of more"
+    cell = next(cell for cell in CELLS if cell.name == "pairs")
+    assert documents(cell, 12, 3, tmp_path) == pairs[:12]
+
+
+def row(method: str, tokens: float, fidelity: float, deletion: float, *, tied: tuple[bool, bool]) -> Any:
+    numbers = {"all_scales r2": (fidelity, tied[0]), "deletion aopc": (deletion, tied[1])}
+    means = {name: {"mean": mean, "stderr": 0.01, "tied": best} for name, (mean, best) in numbers.items()}
+    return {"method": method, "tokens": tokens, "numbers": means, "removal_error": 1 - fidelity}
+
+
+def test_sentences_say_what_the_numbers_say():
+    rows = [
+        row("slalom", 1000, 0.9, 0.7, tied=(True, False)),
+        row("lime:budget=1000", 5000, 0.5, 0.8, tied=(False, True)),
+        row("theirs.jsonl", 10, 0.4, 0.75, tied=(False, True)) | {"outside": True},
+    ]
+    good = {"all_scales r2": "high", "deletion aopc": "high"}
+    cell = {"name": "a", "title": "A", "documents": 100, "tokens": 30.0, "good": good, "rows": rows}
+    few = cell | {"name": "b", "documents": 9}
+    said = "\n".join(sentences([cell, few]))
+    assert "All-scale R²: a SLALOM leads in 1 of 1 cells" in said
+    assert "`a` `slalom` 0.900, `lime:budget=1000` 0.500." in said
+    assert "Deletion: a SLALOM leads in 0 of 1 cells" in said
+    assert "`a` 1/5.0 of the tokens, R² 0.900 and 0.500, deletion 0.700 and 0.800" in said
+    assert "shown to be behind the leader: `a` deletion (`lime:budget=1000` 0.800)" in said
+    assert "`a` 1 of 3 in all-scale R² and 2 of 3 in deletion" in said
+    assert "`a`, `theirs.jsonl`: 3 in all-scale R² and 2 in deletion of 3" in said
+    assert "is least for: `a` `slalom` 0.100, 3 of 3 below 1" in said
+    assert "Too few documents to decide anything: `b` (9)" in said
+    assert said.count("`b`") == 1
 
 
 def test_a_family_is_a_method_without_its_budget():
