@@ -42,7 +42,7 @@ class LeagueCell:
 CELLS = (
     LeagueCell("bundled-sst2", "bundled model, phrases of SST-2", "bundled", "sst2", "validation"),
     LeagueCell("encoder-yelp", "6-layer encoder (MiniLM) on Yelp", "encoder", "yelp", cut=48, dear=True),
-    LeagueCell("gpt2-imdb", "small GPT-2 trained on IMDB", "gpt2", "imdb", cut=64),
+    LeagueCell("gpt2-imdb", "small GPT-2 trained on IMDB", "gpt2", "imdb", cut=48),
     LeagueCell("agnews", "AG News, four classes, 2-layer DistilBERT trained here", "train:agnews", "agnews"),
     LeagueCell("hatexplain", "HateXplain, three classes, likewise", "train:hatexplain", "hatexplain"),
     LeagueCell("pairs", "pairs of AG News, same topic or not, MiniLM", f"train:{PAIRS}", PAIRS, dear=True),
