@@ -9,7 +9,7 @@ from typing import Any
 from slalom.evaluate.table import figure as number_text
 from slalom.files import make_folder, plain, to_json, write_text
 from slalom_lab.bench.league import DEAR, PROTOCOLS
-from slalom_lab.bench.league_cells import DOCUMENTS
+from slalom_lab.bench.league_cells import CELLS, DOCUMENTS
 from slalom_lab.bench.league_sentences import FIDELITY as FIRST
 from slalom_lab.bench.league_sentences import sentences
 
@@ -18,12 +18,22 @@ _MARKS = "osD^vP*X"
 
 def write_page(found: Mapping[str, Any], page: Path, *, command: str) -> list[Path]:
     """Write the page, and the figures beside it in `images`; the paths of the files."""
-    cells = [cell for cell in found["cells"] if cell.get("rows")]
-    images = [_curves(cell, page.parent / "images") for cell in cells]
-    write_text(page, _markdown(found["cells"], images, page.parent, command))
+    cells = _in_order(found["cells"])
+    images = [_curves(cell, page.parent / "images") for cell in cells if cell.get("rows")]
+    write_text(page, _markdown(cells, images, page.parent, command))
     numbers = make_folder(page.parent / "results") / "league.json"
     write_text(numbers, to_json(plain(found)) + "\n")
     return [page, *images, numbers]
+
+
+def _in_order(cells: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The cells of the league in their order, those that were never run among them; then others."""
+    known = {cell["name"]: cell for cell in cells}
+    later = "nobody has yet; the command above goes on with it."
+    own = {cell.name: {"name": cell.name, "title": cell.title, "not_run": later} for cell in CELLS}
+    return [known.get(name, cell) for name, cell in own.items()] + [
+        c for n, c in known.items() if n not in own
+    ]
 
 
 def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder: Path, command: str) -> str:
