@@ -21,7 +21,7 @@ THEORY = {
     "lime_bandwidth": "lime",
     "lime_limit": "lime",
     "masking": "layer",
-    "mlp_bound": "stacks",
+    "mlp_bound": "perceptron",
     "several_heads": "heads",
 }
 

@@ -6,9 +6,9 @@ from scipy import linalg, sparse
 
 from slalom import designs
 from slalom.errors import FitError, InputError
-from slalom.fit import Covariance, Fit, exact, normal
+from slalom.fit import Covariance, Fit, exact, linear
 from slalom.fit.exact import fit
-from slalom.fit.normal import Point, Problem, Rows, Variances, curvature, objective, posterior, solve_values
+from slalom.fit.linear import Point, Problem, Rows, Variances, curvature, objective, posterior, solve_values
 from slalom.perturb import Perturbations, join
 from slalom.scores import output_slopes
 from slalom.surrogate import Heads, Slalom
@@ -358,7 +358,7 @@ def test_failed_algebra_is_a_fit_error(monkeypatch: pytest.MonkeyPatch):
     def fails(*_: object, **__: object) -> None:
         raise linalg.LinAlgError("not positive definite")
 
-    monkeypatch.setattr(normal.linalg, "cho_factor", fails)
+    monkeypatch.setattr(linear.linalg, "cho_factor", fails)
     with pytest.raises(FitError, match="cannot be fitted to these answers: the normal equations"):
         fit(*answered(planted(4), queries(4, 10, 0)))
 

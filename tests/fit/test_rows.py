@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from slalom.fit import normal as module
-from slalom.fit.normal import Matrix, Rows, gram
+from slalom.fit import linear as module
+from slalom.fit.linear import Matrix, Rows, gram
 
 EXAMPLES = settings(max_examples=50, deadline=None, derandomize=True, database=None)
 COUNTS = hnp.arrays(

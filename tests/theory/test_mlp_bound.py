@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from slalom.errors import InputError
-from slalom.theory.stacks import log2_patterns, mlp_bound
+from slalom.theory.perceptron import log2_patterns, mlp_bound
 
 
 def test_bert_cannot_store_its_sequences() -> None:

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 from slalom.data import public, tables
 from slalom.data.dataset import (
-    Columns,
     Dataset,
     Document,
-    Labels,
+    OnBad,
     TextColumn,
     check_found,
     choose_columns,
-    document,
+    documents,
     draw,
     find_labels,
 )
 from slalom.data.public import KNOWN, Known, known
-from slalom.data.tables import SUFFIXES, Bad, Table, of_rows, open_file, splits_of
+from slalom.data.tables import SUFFIXES, Table, of_rows, open_file, splits_of
 from slalom.errors import InputError
 
 __all__ = ["Dataset", "Document", "draw", "locate", "read", "splits"]
 
 Source = str | os.PathLike[str]
-OnBad = Literal["raise", "skip"]
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 
@@ -83,7 +79,7 @@ def read(
     columns = choose_columns(table, text, label)
     names = find_labels(table, columns, labels or (own.labels if own else None))
     enough = limit if seed is None and not balanced else None
-    found, skipped = _documents(table, columns, names, split, enough, on_bad)
+    found, skipped = documents(table, columns, names, split, enough, on_bad)
     check_found(found, skipped, table, columns, split)
     chosen = draw(found, limit=limit, seed=seed, balanced=balanced)
     return Dataset(table.name, chosen, names.names, split, dict(skipped))
@@ -162,30 +158,3 @@ def _open_path(path: Path, one: Known | None) -> Table:
     if files and all(tables.is_yelp_hat(open_file(file).columns) for file in files):
         return of_rows(path.name, tables.yelp_hat(files))
     return public.from_folder(path, one)
-
-
-def _documents(
-    table: Table,
-    columns: Columns,
-    names: Labels,
-    split: str | None,
-    enough: int | None,
-    on_bad: OnBad,
-) -> tuple[list[Document], Counter[str]]:
-    if split is not None and columns.split is None:
-        raise InputError(f"{table.name} has no column 'split', so there is no split {split!r}; leave it out")
-    found: list[Document] = []
-    skipped: Counter[str] = Counter()
-    for place, row in table.rows(split):
-        if split is not None and not isinstance(row, Bad) and row.get("split") != split:
-            continue
-        made = document(row, place, table.name, columns, names)
-        if not isinstance(made, Bad):
-            found.append(made)
-        elif on_bad == "skip":
-            skipped[made.reason] += 1
-        else:
-            raise InputError(f"{table.name}, {place}: {made.reason}; correct it, or skip such rows")
-        if len(found) == enough:
-            break
-    return found, skipped

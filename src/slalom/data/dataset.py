@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, zip_longest
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -128,6 +128,7 @@ def _in_turn(documents: Sequence[Document]) -> list[Document]:
     return [document for document in chain.from_iterable(rounds) if document is not None]
 
 
+OnBad = Literal["raise", "skip"]
 TextColumn = str | tuple[str, str]
 
 TEXTS = ("text", "sentence", "review", "content", "document", "comment", "post", "tweet", "body")
@@ -318,3 +319,31 @@ def check_found(
     raise InputError(
         f"{table.name} holds no usable document (text in {columns.text!r}){': ' if reasons else ''}{reasons}"
     )
+
+
+def documents(
+    table: Table,
+    columns: Columns,
+    names: Labels,
+    split: str | None,
+    enough: int | None,
+    on_bad: OnBad,
+) -> tuple[list[Document], Counter[str]]:
+    """The documents of a table, `enough` of them, and why rows were skipped."""
+    if split is not None and columns.split is None:
+        raise InputError(f"{table.name} has no column 'split', so there is no split {split!r}; leave it out")
+    found: list[Document] = []
+    skipped: Counter[str] = Counter()
+    for place, row in table.rows(split):
+        if split is not None and not isinstance(row, Bad) and row.get("split") != split:
+            continue
+        made = document(row, place, table.name, columns, names)
+        if not isinstance(made, Bad):
+            found.append(made)
+        elif on_bad == "skip":
+            skipped[made.reason] += 1
+        else:
+            raise InputError(f"{table.name}, {place}: {made.reason}; correct it, or skip such rows")
+        if len(found) == enough:
+            break
+    return found, skipped

@@ -1,32 +1,27 @@
 """What methods share: the result, the value of every subset of the tokens, budgets, optional packages."""
 
-# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
 import importlib
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from slalom import designs
 from slalom.checks import Budget, Range
 from slalom.errors import InputError, MissingExtraError, SlalomError
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target, probabilities
-from slalom.perturb import Perturbations, from_keep, from_rows
-from slalom.scores import Level, r_squared, rms, slalom_readings
+from slalom.perturb import from_keep, from_rows
+from slalom.scores import Level, r_squared, rms
 from slalom.surrogate import Additive, Counts, Heads, Slalom, Surrogate
 from slalom.tokens import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
-    import torch
-
-    from slalom.models.torch.whitebox import Inside
+    pass
 
 Design = Literal["short", "deletions", "subsets"]
 Reading = Literal["grad_x_input", "avg", "l1", "l2"]
@@ -171,68 +166,6 @@ def held_out(surrogate: Surrogate, counts: Counts, truth: FloatArray, mean: floa
     }
 
 
-_HOLD_OUT_EVERY = 8
-_LEAST = 16
-"""Fewer queries than this are all fitted."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sample:
-    """Queries and the signal (N, C) the model gave for them; `fitted` and `held_out` are rows."""
-
-    queries: Perturbations
-    outputs: FloatArray
-    fitted: IntArray
-    held_out: IntArray
-
-
-def draw(
-    ask: Ask, target: Target, design: Design, count: int, seed: int, longest: int = 3, most: int = 5
-) -> Sample:
-    """`count` queries of a design (maths 3d), asked. The same arguments give the same queries.
-
-    "short": sequences of 1 … `longest` types; "deletions": the text without 0 … `most` of its tokens;
-    "subsets": the text without any number of them.
-    """
-    tokens, rng = ask.tokens, np.random.default_rng(seed)
-    if design == "short":
-        queries = designs.short(tokens.first, len(tokens), count, tuple(range(1, longest + 1)), rng)
-    elif design == "deletions":
-        queries = designs.deletions(len(tokens), count, most, rng)
-    else:
-        queries = designs.subsets(len(tokens), count, rng)
-    out = np.arange(count) % _HOLD_OUT_EVERY == _HOLD_OUT_EVERY - 1
-    if count < _LEAST:
-        out[:] = False
-    return Sample(queries, target.signal(ask(queries)), np.flatnonzero(~out), np.flatnonzero(out))
-
-
-def finish_types(
-    ask: Ask,
-    target: Target,
-    method: str,
-    fitted: Slalom,
-    sample: Sample,
-    counts: Counts,
-    settings: Mapping[str, object],
-) -> Explanation:
-    """The explanation by a SLALOM over types that was fitted to a sample; the held-out part judges it."""
-    tokens, truth = ask.tokens, target.read(sample.outputs)
-    surrogate = for_target(fitted, target, tokens.inverse)
-    types = for_target(fitted, target, np.arange(tokens.n_types))
-    mean = float(truth[sample.fitted].mean())
-    return finish(
-        ask,
-        target,
-        method,
-        slalom_readings(surrogate),
-        ranking="share",
-        surrogate=surrogate,
-        fidelity=held_out(types, counts[sample.held_out], truth[sample.held_out], mean),
-        settings=settings,
-    )
-
-
 def for_target(surrogate: Slalom, target: Target, units: IntArray) -> Slalom:
     """The one-output SLALOM of the target over the positions of the text, which `units` maps to its units."""
     return Slalom(
@@ -241,18 +174,3 @@ def for_target(surrogate: Slalom, target: Target, units: IntArray) -> Slalom:
         target.read(surrogate.background_value[None]),
         surrogate.background_importance,
     )
-
-
-def gradient_scores(gradient: torch.Tensor, inside: Inside, n: int) -> dict[str, FloatArray]:
-    """G×I (dot product with the embedding), G-avg, G-ℓ1 and G-ℓ2 of every token.
-
-    Each is read at every place of the input and summed over the places of a token that has several.
-    """
-    slope, embedded = (t.detach()[0].double().cpu().numpy() for t in (gradient, inside.embeddings))
-    places = {
-        "grad_x_input": (slope * embedded).sum(axis=1),
-        "avg": slope.mean(axis=1),
-        "l1": np.abs(slope).sum(axis=1),
-        "l2": np.sqrt((slope**2).sum(axis=1)),
-    }
-    return {name: inside.per_token(numbers, n) for name, numbers in places.items()}

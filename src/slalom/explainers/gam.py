@@ -17,7 +17,8 @@ import numpy as np
 from scipy import sparse
 
 from slalom.checks import Range
-from slalom.explainers._common import Budget, Sample, draw, extra, finish, held_out, queries
+from slalom.explainers._common import Budget, extra, finish, held_out, queries
+from slalom.explainers._slalom import Sample, draw
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target

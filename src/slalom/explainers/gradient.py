@@ -7,10 +7,11 @@ rank by. Through captum's Saliency, special tokens in place.
 
 from __future__ import annotations
 
-from slalom.explainers._common import UNSIGNED, Budget, Reading, extra, finish, gradient_scores, queries
+from slalom.explainers._common import UNSIGNED, Budget, Reading, extra, finish, queries
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
+from slalom.models.torch.whitebox import gradient_scores
 
 NEEDS = "gradients"
 

@@ -13,7 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from slalom.explainers._common import Budget, Design, draw, finish, held_out, queries
+from slalom.explainers._common import Budget, Design, finish, held_out, queries
+from slalom.explainers._slalom import draw
 from slalom.explanation import Explanation
 from slalom.fit import linear
 from slalom.models.ask import Ask

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from slalom.checks import Range
-from slalom.explainers._common import Budget, draw, finish_types, queries
+from slalom.explainers._common import Budget, queries
+from slalom.explainers._slalom import draw
+from slalom.explainers._slalom.trust import finish_types
 from slalom.explanation import Explanation
 from slalom.fit import exact
 from slalom.models.ask import Ask

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from slalom.checks import Range
-from slalom.explainers._common import UNSIGNED, Budget, Reading, finish, gradient_scores, queries
+from slalom.explainers._common import UNSIGNED, Budget, Reading, finish, queries
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
+from slalom.models.torch.whitebox import gradient_scores
 
 NEEDS = "gradients"
 

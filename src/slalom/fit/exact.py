@@ -16,7 +16,7 @@ from scipy import linalg
 
 from slalom.errors import FitError, InputError
 from slalom.fit import Covariance, Fit, one_thread, outputs_matrix
-from slalom.fit.normal import (
+from slalom.fit.linear import (
     Curvature,
     Point,
     Problem,

@@ -25,8 +25,8 @@ from slalom.models.protocol import Activation, Explain, Facts, Question, Text, T
 from slalom.models.proxy import BlackBox
 from slalom.models.text import check_text
 from slalom.models.text.template import frame_of, tokens_of
-from slalom.models.torch.decoders import AnswerHead
 from slalom.models.torch.forward import evaluating
+from slalom.models.torch.load import AnswerHead
 from slalom.models.torch.module import ModuleModel, ModuleOptions, module_name
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, IntArray, Tokens

@@ -6,20 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit, softmax
 
 from slalom.checks import shown
 from slalom.errors import InputError
-from slalom.models.protocol import Activation, Basic, Model, Question, Tokenizer, TorchAccess
+from slalom.models.protocol import Activation, Basic, Model, Question, TorchAccess
 from slalom.models.proxy import Proxy
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -134,8 +130,10 @@ class TwoLabels(Proxy):
 
     @property
     def torch(self) -> TorchAccess | None:
+        from slalom.models.torch.module import TwoColumns
+
         access = self._model.torch
-        return None if access is None else _TwoColumns(access, *self.columns)
+        return None if access is None else TwoColumns(access, *self.columns)
 
     def gradients(
         self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
@@ -152,40 +150,6 @@ class TwoLabels(Proxy):
             "probabilities are of these two alone."
         )
         return (own, *super().notes(tokens))
-
-
-@dataclass(frozen=True)
-class _TwoColumns:
-    """A torch module of which two labels are read."""
-
-    access: TorchAccess
-    than: int
-    rather: int
-
-    @property
-    def module(self) -> nn.Module:
-        return self.access.module
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.access.tokenizer
-
-    @property
-    def with_types(self) -> bool:
-        return self.access.with_types
-
-    @property
-    def batch_tokens(self) -> int:
-        return self.access.batch_tokens
-
-    def tensor_logits(self, answers: Tensor) -> Tensor:
-        return self.access.tensor_logits(answers)[:, [self.than, self.rather]]
-
-    def like(self, module: nn.Module) -> Model:
-        return TwoLabels(self.access.like(module), self.rather, self.than)
-
-    def alone(self) -> Model:
-        return TwoLabels(self.access.alone(), self.rather, self.than)
 
 
 def two_labels(model: Model, target: Wanted) -> tuple[Model, str | int | None]:

@@ -10,8 +10,8 @@ Nothing is imported here, so that `import slalom.theory` loads no torch:
     bounds             what attention certifies, how else it could be at equal output; the lemmas behind LIME
     anchors            Anchors on it: the search, and the exact answer for one head
     heads              a head as a SLALOM, when the average of heads is one, how far the nearest one is
-    perceptron         the layer with a skip connection and a perceptron on top
+    perceptron         the layer with a skip connection and a perceptron on top; what one could memorise
     planted            the transformer that is a given SLALOM, or an average of them (Prop. 5.1)
-    stacks             random and real stacks on repeated tokens, what a perceptron could memorise (section 4)
+    stacks             random and real stacks on repeated tokens (section 4)
     histogram          the counting task with two kinds of solution, and whether they are minima
 """

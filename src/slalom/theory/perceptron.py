@@ -19,10 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import e, log2, log10
 
 import numpy as np
 from scipy.special import roots_legendre
 
+from slalom.checks import at_least_one
 from slalom.errors import InputError
 from slalom.theory.layer import LayerWeights, Masked, gradient, look_at, masked
 from slalom.tokens import FloatArray, IntArray
@@ -219,3 +221,60 @@ def _pulls(pairs: FloatArray) -> tuple[FloatArray, float]:
 def _check(weights: LayerWeights) -> None:
     if weights.mean_read_out:
         raise InputError("the perceptron stands on the state of [CLS]; make the layer with read_out='cls'")
+
+
+@dataclass(frozen=True)
+class MlpBound:
+    """What a feed-forward part can store, beside what it would have to."""
+
+    weights: int
+    """From a token's state to the log-odds: h units with d + 1 weights each, and a linear read-out."""
+    pairs: int
+    """Upper bound on the arbitrary input-output pairs (signs of the log-odds) it can represent."""
+    log10_sequences: float
+    """Decimal logarithm of the number of sequences of up to C tokens."""
+    longest: int
+    """The context length up to which every sequence could still have a pair of its own."""
+
+
+def mlp_bound(width: int = 768, hidden: int = 3072, vocabulary: int = 30522, context: int = 512) -> MlpBound:
+    """The bound for a state of `width` and `hidden` units; the defaults are BERT-base's.
+
+    Example:
+        >>> mlp_bound(width=1, hidden=1, vocabulary=10).longest
+        1
+    """
+    at_least_one(width=width, hidden=hidden, vocabulary=vocabulary, context=context)
+    weights = hidden * (width + 1) + hidden + width + 1
+    pairs = _largest(width, hidden, weights)
+    # Shorter sequences multiply the number of the longest by Σ_n V^−n.
+    shorter = log10(sum(vocabulary**-n for n in range(min(context, 400))))
+    sequences = log10(context) if vocabulary == 1 else context * log10(vocabulary) + shorter
+    longest, total = 0, vocabulary
+    while longest < context and total <= pairs:
+        longest += 1
+        total += vocabulary ** (longest + 1)
+    return MlpBound(weights, pairs, sequences, longest)
+
+
+def log2_patterns(points: int, width: int, hidden: int) -> float:
+    """Upper bound on log₂ of the labellings of m points that the network can realise.
+
+    Example:
+        >>> round(log2_patterns(points=10, width=2, hidden=3), 2)
+        84.48
+    """
+    weights = hidden * (width + 1) + hidden + width + 1
+    splits = 1 + (width + 1) * log2(max(2 * e * points / (width + 1), 2.0))
+    return hidden * splits + 1 + weights * log2(max(4 * e * points / weights, 2.0))
+
+
+def _largest(width: int, hidden: int, weights: int) -> int:
+    """The right side grows like log m, the left like m: double, then bisect."""
+    low, high = 1, 2 * weights
+    while log2_patterns(high, width, hidden) >= high:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if log2_patterns(middle, width, hidden) >= middle else (low, middle)
+    return low

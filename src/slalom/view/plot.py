@@ -292,13 +292,11 @@ def _rgb(colour: str) -> tuple[float, ...]:
 
 def picture(explanation: Explanation, kind: str, options: Mapping[str, object]) -> Axes:
     """A matplotlib picture by name."""
-    from slalom.view import plot
-
     kinds: dict[str, Callable[..., Axes]] = {
-        "bar": plot.bar,
-        "plane": plot.scatter,
-        "waterfall": plot.waterfall,
-        "text": plot.highlight,
+        "bar": bar,
+        "plane": scatter,
+        "waterfall": waterfall,
+        "text": highlight,
     }
     if kind not in kinds:
         raise InputError(f"there is no picture {kind!r:.40}; choose one of: {', '.join(kinds)}")

@@ -10,14 +10,20 @@ from typing import Literal
 import numpy as np
 
 from slalom import designs
+from slalom.explainers._common import Design
+from slalom.models.ask import Ask
+from slalom.models.target import Target
 from slalom.perturb import Perturbations, join, whole
-from slalom.tokens import Tokens
+from slalom.tokens import FloatArray, IntArray, Tokens
 
 Effort = Literal["fast", "balanced", "faithful"]
 Kind = Literal["single", "short", "long", "gradient", "near", "removal"]
 Portion = list[tuple[Kind, Perturbations]]
 Rng = np.random.Generator
 
+_HOLD_OUT_EVERY = 8
+_LEAST = 16
+"""Fewer queries than this are all fitted."""
 _LONGEST_SHORT = 16
 """Copies up to this size are cheap, and most of them."""
 _SHORT, _LONG, _GRADIENTS = 10, 3, 2
@@ -134,3 +140,34 @@ def _within(
     bent = -(-long // 4) if gradients else 0
     extra: Portion = [("near", _near(n, near, rng))] if near else []
     return opening + _copies(n, room - near - long - bent, long, bent, rng, gradients) + extra
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Queries and the signal (N, C) the model gave for them; `fitted` and `held_out` are rows."""
+
+    queries: Perturbations
+    outputs: FloatArray
+    fitted: IntArray
+    held_out: IntArray
+
+
+def draw(
+    ask: Ask, target: Target, design: Design, count: int, seed: int, longest: int = 3, most: int = 5
+) -> Sample:
+    """`count` queries of a design (maths 3d), asked. The same arguments give the same queries.
+
+    "short": sequences of 1 … `longest` types; "deletions": the text without 0 … `most` of its tokens;
+    "subsets": the text without any number of them.
+    """
+    tokens, rng = ask.tokens, np.random.default_rng(seed)
+    if design == "short":
+        queries = designs.short(tokens.first, len(tokens), count, tuple(range(1, longest + 1)), rng)
+    elif design == "deletions":
+        queries = designs.deletions(len(tokens), count, most, rng)
+    else:
+        queries = designs.subsets(len(tokens), count, rng)
+    out = np.arange(count) % _HOLD_OUT_EVERY == _HOLD_OUT_EVERY - 1
+    if count < _LEAST:
+        out[:] = False
+    return Sample(queries, target.signal(ask(queries)), np.flatnonzero(~out), np.flatnonzero(out))

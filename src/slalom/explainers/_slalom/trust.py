@@ -1,15 +1,22 @@
 """What is told of a fitted SLALOM: scores with standard errors, and how far to trust it (maths 3i)."""
 
+# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
+from slalom.explainers._common import finish, for_target, held_out
+from slalom.explainers._slalom import Sample
 from slalom.explainers._slalom.study import Answers, Study
+from slalom.explanation import Explanation
 from slalom.files import Record
 from slalom.fit import linear
+from slalom.models.ask import Ask
 from slalom.models.target import Target
-from slalom.scores import Level, centre, importance_slopes, output_slopes, readings, root
-from slalom.surrogate import Heads
+from slalom.scores import Level, centre, importance_slopes, output_slopes, readings, root, slalom_readings
+from slalom.surrogate import Counts, Heads, Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 
@@ -141,3 +148,29 @@ def _removals(found: Study) -> dict[str, float]:
     error, change = found.near_left_out
     nothing = float((change**2).mean())
     return {"removal_error": float((error**2).mean()) / nothing} if nothing > 0 else {}
+
+
+def finish_types(
+    ask: Ask,
+    target: Target,
+    method: str,
+    fitted: Slalom,
+    sample: Sample,
+    counts: Counts,
+    settings: Mapping[str, object],
+) -> Explanation:
+    """The explanation by a SLALOM over types that was fitted to a sample; the held-out part judges it."""
+    tokens, truth = ask.tokens, target.read(sample.outputs)
+    surrogate = for_target(fitted, target, tokens.inverse)
+    types = for_target(fitted, target, np.arange(tokens.n_types))
+    mean = float(truth[sample.fitted].mean())
+    return finish(
+        ask,
+        target,
+        method,
+        slalom_readings(surrogate),
+        ranking="share",
+        surrogate=surrogate,
+        fidelity=held_out(types, counts[sample.held_out], truth[sample.held_out], mean),
+        settings=settings,
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TypedDict
 
@@ -13,8 +14,9 @@ from torch import Tensor, nn
 
 from slalom.errors import ModelError
 from slalom.models.function import Output, Reading, config_labels, reading, reading_of
-from slalom.models.protocol import Activation, Explain, Facts, Question, Text, Tokenizer, TorchAccess
+from slalom.models.protocol import Activation, Explain, Facts, Model, Question, Text, Tokenizer, TorchAccess
 from slalom.models.proxy import BlackBox
+from slalom.models.target import TwoLabels
 from slalom.models.text.template import Sequences, assemble, encode, joined, per_entry, tokenizer_limit
 from slalom.models.text.tokenizer_file import FileTokenizer
 from slalom.models.torch import MOST_TOKENS, Pace, answer
@@ -297,3 +299,37 @@ def _declared(module: nn.Module, output: Output | None, labels: Sequence[str] | 
     several = width > 1 and getattr(config, "problem_type", None) == "multi_label_classification"
     kind: Output = output or ("multilabel" if several else "logits")
     return reading_of(kind, width, config_labels(config, width) if labels is None else labels)
+
+
+@dataclass(frozen=True)
+class TwoColumns:
+    """A torch module of which two labels are read."""
+
+    access: TorchAccess
+    than: int
+    rather: int
+
+    @property
+    def module(self) -> nn.Module:
+        return self.access.module
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.access.tokenizer
+
+    @property
+    def with_types(self) -> bool:
+        return self.access.with_types
+
+    @property
+    def batch_tokens(self) -> int:
+        return self.access.batch_tokens
+
+    def tensor_logits(self, answers: Tensor) -> Tensor:
+        return self.access.tensor_logits(answers)[:, [self.than, self.rather]]
+
+    def like(self, module: nn.Module) -> Model:
+        return TwoLabels(self.access.like(module), self.rather, self.than)
+
+    def alone(self) -> Model:
+        return TwoLabels(self.access.alone(), self.rather, self.than)

@@ -22,11 +22,11 @@ from slalom.models.function import Reading
 from slalom.models.protocol import Tokenizer
 from slalom.models.text.template import Sequences
 from slalom.models.torch import Pace, answer_group, groups
-from slalom.models.torch.decoders import AnswerHead
 from slalom.models.torch.encoder_files import FileEncoder
 from slalom.models.torch.engines import lean
 from slalom.models.torch.engines.engine import usual_ids
 from slalom.models.torch.forward import Forward, evaluating, failures, logits_of
+from slalom.models.torch.load import AnswerHead
 from slalom.models.torch.softmaxes import Args, Called, Kwargs, Score, Softmaxes, tensor
 from slalom.models.torch.whitebox import differentiated, one_by_one, position_limit, tensor_logits
 from slalom.tokens import FloatArray, IntArray

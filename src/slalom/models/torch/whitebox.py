@@ -324,3 +324,18 @@ def tensor_logits(answers: torch.Tensor, reading: Reading | None) -> torch.Tenso
         return answers.clamp_min(CLIP).log()
     odds = answers if reading.output == "log_odds" else torch.logit(answers, CLIP)
     return torch.cat([torch.zeros_like(odds), odds], dim=1)
+
+
+def gradient_scores(gradient: torch.Tensor, inside: Inside, n: int) -> dict[str, FloatArray]:
+    """G×I (dot product with the embedding), G-avg, G-ℓ1 and G-ℓ2 of every token.
+
+    Each is read at every place of the input and summed over the places of a token that has several.
+    """
+    slope, embedded = (t.detach()[0].double().cpu().numpy() for t in (gradient, inside.embeddings))
+    places = {
+        "grad_x_input": (slope * embedded).sum(axis=1),
+        "avg": slope.mean(axis=1),
+        "l1": np.abs(slope).sum(axis=1),
+        "l2": np.sqrt((slope**2).sum(axis=1)),
+    }
+    return {name: inside.per_token(numbers, n) for name, numbers in places.items()}
