@@ -28,7 +28,7 @@ TEXT = "a moving film, not a dull one"
 
 
 def inseq(model: str) -> dict[str, Any]:
-    import inseq as package
+    import inseq as package  # pyright: ignore[reportMissingImports]
     import torch
     from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
@@ -64,7 +64,7 @@ def inseq(model: str) -> dict[str, Any]:
 
 
 def ferret(model: str) -> dict[str, Any]:
-    from ferret import Benchmark
+    from ferret import Benchmark  # pyright: ignore[reportMissingImports]
     from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model)
