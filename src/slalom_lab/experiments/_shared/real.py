@@ -215,7 +215,8 @@ def _with_budget(spec: str, budget: int) -> str:
 
 def told(settings: RunSettings, size: DataclassInstance) -> Record:
     """The size of an experiment on `classifiers`, as its report shows it."""
-    part = {} if settings.mode == "quick" else {"part for the pretrained encoder": PART}
+    there = settings.mode == "full" and (settings.encoder or installed()) is not None
+    part = {"part for the pretrained encoder": PART} if there else {}
     return {**asdict(size), **part}
 
 
