@@ -10,8 +10,8 @@ from slalom import Explainer
 from slalom.errors import ModelError
 from slalom.models import open_model
 from slalom.models.ask import Ask
-from slalom.models.protocol import BLACK_BOX, Basic, Facts, Text
-from slalom.models.proxy import BlackBox, Proxy, declared
+from slalom.models.protocol import Basic, Facts, Text
+from slalom.models.proxy import BLACK_BOX, BlackBox, Proxy, declared
 from slalom.models.target import TwoLabels
 from slalom.models.text import words
 from slalom.perturb import Perturbations, whole

@@ -23,10 +23,10 @@ from handmade import (
 )
 from slalom.explanation import Explanation
 from slalom.surrogate import Additive, Slalom
+from slalom.view import Run, runs
 from slalom.view import page as data
 from slalom.view.html import LIMIT, TOP, fragment, render
 from slalom.view.page import FRAGMENT, LEVELS, PAGE, SCRIPT, shade
-from slalom.view.text import Run, runs
 
 TAGS = (
     "html head meta title style body main div section ul li b bdi svg rect h1 h2 h3 em p span del details "

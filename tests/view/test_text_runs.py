@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from handmade import HOSTILE, tokens_of
 from slalom.tokens import Tokens
-from slalom.view.text import label, runs, strength, visible
+from slalom.view import label, runs, strength, visible
 
 
 def placed(text: str, spans: list[tuple[int, int]], **more: object) -> Tokens:

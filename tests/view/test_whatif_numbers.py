@@ -15,7 +15,7 @@ from handmade import heads_explanation, single_score, slalom_explanation
 from slalom.explanation import Explanation
 from slalom.surrogate import Additive, Heads, Slalom
 from slalom.view import page as data
-from slalom.view.text import runs
+from slalom.view import runs
 
 TEXT = " ".join(f"word{i}" for i in range(24))
 

@@ -60,7 +60,7 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 def say(message: str) -> None:
     """One line on stderr."""
-    from slalom.view.text import visible
+    from slalom.view import visible
 
     typer.echo(visible(" ".join(message.split())), err=True)
 

@@ -20,8 +20,8 @@ from slalom.evaluate.results import Results, write_parquet
 from slalom.evaluate.store import TABLE
 from slalom.evaluate.table import ASKED, Number, Table, duration, figure, missing, plain_cell, verdict
 from slalom.files import Record, plain, write_text
+from slalom.view import visible
 from slalom.view.page import FRAGMENT, skeleton
-from slalom.view.text import visible
 
 COMPARISONS, PAGE = "comparisons.parquet", "report.html"
 

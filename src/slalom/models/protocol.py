@@ -1,9 +1,9 @@
 """What the rest of the library may know about a model, and nothing more.
 
-A `Basic` model can be asked; a `Model` also declares all that it can do beyond that. `proxy.declared` makes
-the one of the other, once, where a model comes in. Whoever stands behind that door uses declared members.
+A `Basic` model can be asked; a `Model` declares what it can do beyond that. `proxy.declared` makes it one.
 """
 
+# pyright: reportReturnType=false
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from slalom.tokens import FloatArray, Tokens
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from slalom.models.endpoint import Endpoint
+    from slalom.models.endpoint import Remote
 
 Text = str | tuple[str, str]
 """One text, or a pair of texts (premise and hypothesis, question and passage)."""
@@ -26,9 +26,6 @@ Activation = Literal["softmax", "sigmoid"]
 Question = tuple[Tokens, Perturbations]
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 """What a file or a server says."""
-
-BLACK_BOX = "it is a function that can only be asked; give the torch model itself"
-"""Why a model that does not speak of gradients has none."""
 
 
 @runtime_checkable
@@ -47,11 +44,9 @@ class Basic(Protocol):
 
     def tokenize(self, text: Text, explain: Explain = "both") -> Tokens:
         """The tokens to explain; in a pair, those of the other side become fixed context."""
-        ...
 
     def logits(self, tokens: Tokens, perturbations: Perturbations) -> FloatArray:
         """(N, K) outputs in the order of the queries. Equal queries are asked once."""
-        ...
 
 
 class Model(Basic, Protocol):
@@ -63,64 +58,51 @@ class Model(Basic, Protocol):
     @property
     def by_id(self) -> bool:
         """Whether tokens are told apart by ids of the model's own; by their strings where it has none."""
-        ...
 
     @property
     def tokenizer(self) -> Tokenizer | None:
         """The tokenizer itself; None where tokens are words."""
-        ...
 
     @property
     def torch(self) -> TorchAccess | None:
         """The way into a torch module: gradients, attentions, copies; None where there is none."""
-        ...
 
     @property
     def remote(self) -> Remote | None:
         """Where answers are sent for, and what they cost; None for a model that is here."""
-        ...
 
     @property
     def facts(self) -> Facts:
         """What reports say of the model."""
-        ...
 
     def notes(self, tokens: Tokens) -> tuple[str, ...]:
         """What a reader of an explanation of these tokens should know of the model's answers."""
-        ...
 
     @property
     def differentiable(self) -> str | None:
         """Why `gradients` cannot be had of this model, in a sentence; None if they can."""
-        ...
 
     def gradients(
         self, tokens: Tokens, perturbations: Perturbations, weights: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """(N, K) logits, and the soft-removal gradient (maths 3g) of logits @ weights, for each entry."""
-        ...
 
     def embeddings(self, tokens: Tokens) -> FloatArray | None:
         """(n, D) where the embedding layer puts every token; None where the model does not show that."""
-        ...
 
     @property
     def shares_batches(self) -> bool:
         """Whether queries about several texts are answered in the same batches."""
-        ...
 
     def logits_of_many(self, questions: Sequence[Question]) -> list[FloatArray]:
         """The logits of queries about several texts."""
-        ...
 
     @property
     def batch_tokens(self) -> int:
         """How many tokens a batch may hold; 0 where that is not known."""
-        ...
 
     def clock(self) -> float:
         """Seconds; of a model that serves several texts at once, without those spent on the others."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -147,33 +129,18 @@ class TorchAccess(Protocol):
     @property
     def with_types(self) -> bool:
         """Whether the tokenizer tells the two texts of a pair apart by token types."""
-        ...
 
     @property
     def batch_tokens(self) -> int: ...
 
     def tensor_logits(self, answers: Tensor) -> Tensor:
         """(N, K) logits of the model's labels from what the module answers, with their gradients."""
-        ...
 
     def like(self, module: nn.Module) -> Model:
         """The same access to another module of the same kind; nothing of this one's weights goes with it."""
-        ...
 
     def alone(self) -> Model:
         """The same model with hooks of its own, for one thread; it shares the weights."""
-        ...
-
-
-class Remote(Protocol):
-    """A model behind an endpoint."""
-
-    @property
-    def endpoint(self) -> Endpoint: ...
-
-    def requests(self, texts: Sequence[str]) -> tuple[int, int, int]:
-        """How many requests these texts take, how many of them were answered before, and their characters."""
-        ...
 
 
 class Encoding(Protocol):

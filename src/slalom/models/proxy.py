@@ -12,15 +12,14 @@ from typing import cast
 import numpy as np
 
 from slalom.errors import InputError, ModelError, SlalomWarning
+from slalom.models.endpoint import Remote
 from slalom.models.protocol import (
-    BLACK_BOX,
     Activation,
     Basic,
     Explain,
     Facts,
     Model,
     Question,
-    Remote,
     Text,
     Tokenizer,
     TorchAccess,
@@ -28,6 +27,9 @@ from slalom.models.protocol import (
 from slalom.perturb import Perturbations
 from slalom.tokens import FloatArray, Tokens
 from slalom.units import Units, boundaries, whole_units
+
+BLACK_BOX = "it is a function that can only be asked; give the torch model itself"
+"""Why a model that does not speak of gradients has none."""
 
 
 class BlackBox:

@@ -12,8 +12,7 @@ from scipy.special import softmax  # pyright: ignore[reportMissingTypeStubs, rep
 
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray, Tokens
-from slalom.view import sentences
-from slalom.view.text import label, visible
+from slalom.view import label, sentences, visible
 
 _MOST = 3
 """Words that are named as reasons at most."""

@@ -14,12 +14,11 @@ from rich.text import Text
 from slalom.compare import Compared, Comparison, Predicted, correlations, explained, skipped
 from slalom.explanation import Explanation
 from slalom.tokens import Tokens
-from slalom.view import sentences
+from slalom.view import label, runs, sentences, strength, visible
 from slalom.view.answer import answer
 from slalom.view.sentences import NO_SIDE
 from slalom.view.terminal import coloured, legend, level, shade, sign
 from slalom.view.terminal import first as answer_first
-from slalom.view.text import label, runs, strength, visible
 
 _TOKEN = 24
 """Cells of the longest token that is shown in full."""

@@ -11,11 +11,10 @@ from slalom.compare import Comparison, correlations, explained, skipped
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray
 from slalom.view import compare as words
-from slalom.view import sentences
+from slalom.view import sentences, visible
 from slalom.view.compare import Cell, cells_of, predicted_of, ranked, shared, shares_of
 from slalom.view.html import first, static_text
 from slalom.view.page import COMPARISON, FRAGMENT, legend_of_sides, shade, skeleton
-from slalom.view.text import visible
 
 MOST = 40
 """Words of the heat map; of longer texts the strongest."""

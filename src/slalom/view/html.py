@@ -17,11 +17,10 @@ from slalom.files import plain
 from slalom.result import paired
 from slalom.surrogate import Heads, Slalom
 from slalom.units import is_punctuation
-from slalom.view import sentences
+from slalom.view import Run, label, run_score, runs, sentences, strength, visible
 from slalom.view.answer import pieces
 from slalom.view.page import FRAGMENT, PAGE, SCRIPT, document, shade, side, skeleton, strongest
 from slalom.view.sentences import NO_SIDE
-from slalom.view.text import Run, label, run_score, runs, strength, visible
 
 SUFFIX = ".html"
 TOP = 15

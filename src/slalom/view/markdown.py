@@ -6,9 +6,8 @@ import re
 from collections.abc import Sequence
 
 from slalom.explanation import Explanation
-from slalom.view import sentences
+from slalom.view import label, sentences, visible
 from slalom.view.answer import pieces
-from slalom.view.text import label, visible
 
 SUFFIX = ".md"
 TOP = 15

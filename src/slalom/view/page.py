@@ -22,9 +22,8 @@ from slalom.scores import Windows
 from slalom.surrogate import Additive, Heads, NearText, Slalom
 from slalom.tokens import FloatArray, IntArray
 from slalom.units import is_punctuation
-from slalom.view import answer, sentences
+from slalom.view import Run, answer, label, sentences, spellings, strength, visible
 from slalom.view.sentences import NO_SIDE
-from slalom.view.text import Run, label, spellings, strength, visible
 
 LEVELS = 10
 """Shades of each colour."""

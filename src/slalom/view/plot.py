@@ -14,8 +14,8 @@ from slalom.compare import explained as _explained
 from slalom.errors import InputError, MissingExtraError
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray
+from slalom.view import Run, label, runs, spellings, strength, visible
 from slalom.view.sentences import NO_SIDE, kinds
-from slalom.view.text import Run, label, runs, spellings, strength, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

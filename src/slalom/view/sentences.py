@@ -11,7 +11,7 @@ import numpy as np
 from slalom.explanation import Explanation
 from slalom.tokens import FloatArray
 from slalom.units import SPANS
-from slalom.view.text import visible
+from slalom.view import visible
 
 Level = Literal["good", "fair", "rough", "poor", "unknown"]
 

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from slalom.explanation import Explanation
 from slalom.files import write_text
-from slalom.view import html, sentences, terminal
+from slalom.view import html, label, sentences, shortened, terminal, visible
 from slalom.view.answer import answer
 from slalom.view.page import FRAGMENT, SCRIPT, SEVERAL, skeleton
 from slalom.view.terminal import FEW
-from slalom.view.text import label, shortened, visible
 
 if TYPE_CHECKING:
     from slalom.sources import AnswerExplanation

@@ -17,8 +17,7 @@ from rich.text import Text
 from slalom.files import plain
 from slalom.scores import Scores
 from slalom.tokens import BoolArray, FloatArray, IntArray
-from slalom.view import sentences
-from slalom.view.text import label, visible
+from slalom.view import label, sentences, visible
 
 _TOKEN = 24
 _CELL = 70

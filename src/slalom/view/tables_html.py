@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 
 from slalom.tokens import FloatArray
-from slalom.view import sentences
+from slalom.view import label, sentences, strength, visible
 from slalom.view.page import FRAGMENT, SORTING, TABLES, shade, side, skeleton
 from slalom.view.tables import (
     SURE,
@@ -28,7 +28,6 @@ from slalom.view.tables import (
     told,
     unstable,
 )
-from slalom.view.text import label, strength, visible
 
 MOST = 500
 """Rows of a table on the page; the files hold all of them."""

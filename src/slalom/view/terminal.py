@@ -14,10 +14,9 @@ from rich.text import Text
 
 from slalom.explanation import Explanation
 from slalom.units import is_punctuation
-from slalom.view import sentences
+from slalom.view import label, run_score, runs, sentences, shortened, strength, visible
 from slalom.view.answer import answer, pieces
 from slalom.view.sentences import NO_SIDE
-from slalom.view.text import label, run_score, runs, shortened, strength, visible
 
 FEW = 5
 """Tokens that a few lines name."""

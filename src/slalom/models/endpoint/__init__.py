@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 from urllib.parse import urlsplit
 
 from slalom.checks import Range, check, declared, shown
@@ -116,3 +117,14 @@ def open_endpoint(endpoint: object, model: object, prompt: Prompt | None, labels
             raise
         raise MissingExtraError("httpx", "endpoint", "a model behind an endpoint") from error
     return EndpointModel(endpoint, prompt, check_answers(labels))
+
+
+class Remote(Protocol):
+    """A model behind an endpoint."""
+
+    @property
+    def endpoint(self) -> Endpoint: ...
+
+    def requests(self, texts: Sequence[str]) -> tuple[int, int, int]:
+        """How many requests these texts take, how many of them were answered before, and their characters."""
+        ...

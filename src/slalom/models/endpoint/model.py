@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slalom.errors import InputError, ModelError, SlalomWarning
-from slalom.models.endpoint import Endpoint
+from slalom.models.endpoint import Endpoint, Remote
 from slalom.models.endpoint.client import Door, RefusedError, Spent
 from slalom.models.endpoint.scoring import (
     Asked,
@@ -32,7 +32,7 @@ from slalom.models.endpoint.scoring import (
     with_names,
 )
 from slalom.models.prompt import Prompt
-from slalom.models.protocol import Activation, Basic, Explain, Facts, Question, Remote, Text
+from slalom.models.protocol import Activation, Basic, Explain, Facts, Question, Text
 from slalom.models.proxy import BlackBox, Proxy
 from slalom.models.text import words, write
 from slalom.perturb import Perturbations
