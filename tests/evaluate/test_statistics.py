@@ -176,6 +176,16 @@ def test_the_difference_of_one_pair_does_not_hide_behind_the_others():
     assert together[1] == pytest.approx(alone[0])
 
 
+def test_a_pair_that_differs_on_two_documents_does_not_hide_the_others():
+    rng = np.random.default_rng(11)
+    clear, rare = 1.0 + rng.standard_normal(60), np.zeros(60)
+    rare[[3, 40]] = 0.2
+    found = compared(np.column_stack([clear, rare, clear - rare]))
+    assert found[0] <= 0.05
+    assert found[2] <= 0.05
+    assert found[1] > 0.05
+
+
 def by_document(numbers: np.ndarray) -> dict[str, float]:
     return {f"d{i}": float(x) for i, x in enumerate(numbers)}
 

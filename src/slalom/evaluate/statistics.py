@@ -38,6 +38,9 @@ _BLOCK = 512
 """Draws that are worked on at once."""
 _NO_SPREAD = 1e-12
 """A variance below this share of the mean square is rounding."""
+_LEAST_SPREAD = 0.1
+"""Of the variance that was seen: what a bootstrap sample has at least. Of two methods that differ on a few
+documents only, samples without these would have none, and hide the differences of all other pairs."""
 _LEAST = 3
 """Tokens that can be put in order."""
 _EQUAL = 1e-9
@@ -175,6 +178,7 @@ def _resampled(gaps: FloatArray, draws: int, seed: int) -> tuple[FloatArray, Ite
     present, centred = (~np.isnan(gaps)).astype(float), _centred(gaps)
     filled = np.nan_to_num(gaps)
     observed = _hall(present.sum(axis=0), *((filled**power).sum(axis=0) for power in (1, 2, 3)))
+    least = _LEAST_SPREAD * (centred**2).sum(axis=0) / present.sum(axis=0)
     rng, n = np.random.default_rng([seed, 0xB007]), len(gaps)
 
     def blocks() -> Iterator[FloatArray]:
@@ -182,7 +186,8 @@ def _resampled(gaps: FloatArray, draws: int, seed: int) -> tuple[FloatArray, Ite
         for start in range(1, draws, _BLOCK):
             copies = rng.multinomial(n, np.full(n, 1 / n), size=min(_BLOCK, draws - start)).astype(float)
             size = copies @ present
-            drawn = _hall(np.maximum(size, 1), *(copies @ centred**power for power in (1, 2, 3)))
+            sums = (copies @ centred**power for power in (1, 2, 3))
+            drawn = _hall(np.maximum(size, 1), *sums, least)
             yield np.where(size > 1, drawn, np.inf)
 
     return observed, blocks()
@@ -197,15 +202,20 @@ def _centred(gaps: FloatArray) -> FloatArray:
 
 
 def _hall(
-    counts: FloatArray | IntArray, sums: FloatArray, squares: FloatArray, cubes: FloatArray
+    counts: FloatArray | IntArray,
+    sums: FloatArray,
+    squares: FloatArray,
+    cubes: FloatArray,
+    least: FloatArray | float = 0.0,
 ) -> FloatArray:
     """Hall's t², from the sums of the differences' powers: t, with what its skewness does to it taken out.
 
-    Monotone in the mean (Hall 1992). 0 where nothing differs; without spread, skewness is left out.
+    Monotone in the mean (Hall 1992). 0 where nothing differs; without spread, skewness is left out. A
+    variance is `least` at least.
     """
     mean, square = sums / counts, squares / counts
     scale = np.where(square > 0, square, 1.0)
-    spread = np.maximum(square - mean**2, _NO_SPREAD * scale)
+    spread = np.maximum(np.maximum(square - mean**2, _NO_SPREAD * scale), least)
     third = cubes / counts - 3 * mean * square + 2 * mean**3
     skewness = np.where(spread > 1e3 * _NO_SPREAD * scale, third / spread**1.5, 0.0)
     ratio = mean / np.sqrt(spread)
