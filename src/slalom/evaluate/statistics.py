@@ -186,8 +186,8 @@ def _resampled(gaps: FloatArray, draws: int, seed: int) -> tuple[FloatArray, Ite
         for start in range(1, draws, _BLOCK):
             copies = rng.multinomial(n, np.full(n, 1 / n), size=min(_BLOCK, draws - start)).astype(float)
             size = copies @ present
-            sums = (copies @ centred**power for power in (1, 2, 3))
-            drawn = _hall(np.maximum(size, 1), *sums, least)
+            first, second, third = (copies @ centred**power for power in (1, 2, 3))
+            drawn = _hall(np.maximum(size, 1), first, second, third, least)
             yield np.where(size > 1, drawn, np.inf)
 
     return observed, blocks()
