@@ -14,6 +14,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 
@@ -23,13 +24,13 @@ def shap_words(
 ) -> list[tuple[str, float]]:
     """shap.Explainer with its text masker over words, at most 200 copies, on the log-odds of the label."""
     import shap
+    from shap.maskers import Text
 
     def log_odds(texts: Sequence[str]) -> np.ndarray:
         chances = np.clip(predict([str(text) for text in texts])[:, target], 1e-9, 1 - 1e-9)
         return np.log(chances) - np.log1p(-chances)
 
-    masker = shap.maskers.Text(r"\W+")
-    found = shap.Explainer(log_odds, masker, silent=True)([text], max_evals=200)
+    found = cast(Any, shap.Explainer(log_odds, Text(r"\W+"), silent=True)([text], max_evals=200))
     return list(zip(map(str, found.data[0]), np.ravel(found.values[0]).tolist(), strict=True))
 
 
@@ -50,7 +51,7 @@ def input_x_gradient(texts: Sequence[str]) -> list[dict[str, object]]:
         ids = encoded["input_ids"]
         with torch.no_grad():
             label = int(model(ids).logits.argmax())
-        scores = method.attribute(ids, target=label)[0].sum(dim=-1).tolist()
+        scores = cast(torch.Tensor, method.attribute(ids, target=label))[0].sum(dim=-1).tolist()
         spans = encoded["offset_mapping"][0].tolist()
         kept = [(text[a:b], score) for (a, b), score in zip(spans, scores, strict=True) if b > a]
         rows.append({"text": text, "tokens": [t for t, _ in kept], "scores": [s for _, s in kept]})
