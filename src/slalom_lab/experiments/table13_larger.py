@@ -34,11 +34,7 @@ PAPER = {
     "BLOOM-7B": {"values": (0.69, 0.01), "importances": (0.71, 0.02), "lin. SLALOM": (0.70, 0.02)},
     "Mamba-2.8B": {"values": (0.69, 0.02), "importances": (0.32, 0.02), "lin. SLALOM": (0.70, 0.01)},
 }
-NUMBERS = {
-    "values": ("slalom_sgd", "auroc_consensus_value"),
-    "importances": ("slalom_sgd", "auroc_consensus_importance"),
-    "lin. SLALOM": ("slalom_sgd", "auroc_consensus"),
-}
+NUMBERS = real.scores_of_slalom("auroc_consensus")
 
 
 @dataclass(frozen=True)

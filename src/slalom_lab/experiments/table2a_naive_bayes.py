@@ -43,11 +43,7 @@ DEPTHS = (1, 2)
 LIKE = 0.1
 """Of a rank correlation: it hardly varies where the most and the fewest layers differ by less than this, by
 two standard errors; the paper's three models differ by 0.06."""
-NUMBERS = {
-    "values": ("slalom_sgd", "spearman_value"),
-    "importances": ("slalom_sgd", "spearman_importance"),
-    "lin. SLALOM": ("slalom_sgd", "spearman"),
-}
+NUMBERS = real.scores_of_slalom("spearman")
 
 
 @dataclass(frozen=True)

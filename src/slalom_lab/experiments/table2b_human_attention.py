@@ -43,9 +43,7 @@ PAPER = {
 }
 _MAP = "auroc_consensus"
 NUMBERS = {
-    "values": ("slalom_sgd", f"{_MAP}_value"),
-    "importances": ("slalom_sgd", f"{_MAP}_importance"),
-    "lin. SLALOM": ("slalom_sgd", _MAP),
+    **real.scores_of_slalom(_MAP),
     "LIME": ("lime", _MAP),
     "SHAP": ("kernel_shap", _MAP),
     "IG": (real.IG, _MAP),

@@ -52,7 +52,7 @@ CLAIMS: tuple[Claim, ...] = (
          _THEORY + "test_stacks.py::test_without_positions_and_special_tokens_copies_change_nothing",
          "also with rotary and ALiBi positions"),
         ("Section 4.3", "the feed-forward part cannot store enough to undo the softmax", None,
-         _THEORY + "test_mlp_bound.py::test_bert_cannot_store_its_sequences", None),
+         _THEORY + "test_perceptron_bound.py::test_bert_cannot_store_its_sequences", None),
         ("Section 4.3", "special tokens and positions do not change the finding", "fig3_repeats",
          None, "with them copies do move a real model, up to a limit"),
         ("Section 5.1", "importances are unique up to a constant, and with a fixed sum unique", None,

@@ -220,6 +220,12 @@ def told(settings: RunSettings, size: DataclassInstance) -> Record:
     return {**asdict(size), **part}
 
 
+def scores_of_slalom(number: str) -> dict[str, tuple[str, str]]:
+    """The columns that the paper has for its method, as (method, number): by value, importance and share."""
+    columns = {"values": f"{number}_value", "importances": f"{number}_importance", "lin. SLALOM": number}
+    return {column: ("slalom_sgd", name) for column, name in columns.items()}
+
+
 def rows(
     results: Results,
     classifier: Classifier,
