@@ -20,7 +20,7 @@ from handmade import HOSTILE, slalom_explanation, tokens_of
 from slalom.audit import summarize
 from slalom.audit.report import summary_report
 from slalom.cli import app
-from slalom.view.tables import Report, Table, least_count, show, sides, spurious, told
+from slalom.view.tables import Report, TokenTable, least_count, show, sides, spurious, told
 from slalom.view.tables_html import render
 
 
@@ -178,7 +178,7 @@ def test_words_that_move_next_to_nothing_are_not_named():
         "tokens": names,
     }
     counts, errors = np.full(4, 20), np.full(4, 1e-3)
-    table = Table(
+    table = TokenTable(
         **about,
         documents=counts,
         occurrences=counts,

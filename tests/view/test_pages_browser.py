@@ -25,7 +25,7 @@ from slalom.explanation import Explanation
 from slalom.explanations import Explanations
 from slalom.view import compare_html, tables_html
 from slalom.view.html import render
-from slalom.view.tables import Context, Document, Report, Section, Table, order
+from slalom.view.tables import Context, Report, Section, ShownDocument, TokenTable, order
 
 WIDE, NARROW = {"width": 1400, "height": 900}, {"width": 390, "height": 800}
 
@@ -63,7 +63,7 @@ def of_a_corpus(explanation: Explanation) -> str:
     first = {string: found.tokens.strings.index(string) for string in strings}
     scores = {name: np.array([found.scores[name][first[s]] for s in strings]) for name in found.scores}
     ranked = order(scores[found.ranking], np.full(len(strings), 1e-3), np.full(len(strings), 9))
-    table = Table(
+    table = TokenTable(
         label=found.target,
         about="9 documents",
         size=9,
@@ -85,7 +85,7 @@ def of_a_corpus(explanation: Explanation) -> str:
         (doubts,),
         ("Somebody should look at this.",),
         contexts,
-        {3: Document("document 3", found.target, words)},
+        {3: ShownDocument("document 3", found.target, words)},
     )
     return tables_html.render(report)
 

@@ -19,7 +19,7 @@ from slalom.corpus.schema import DocumentColumns
 from slalom.errors import InputError
 from slalom.files import Record
 from slalom.tokens import IntArray
-from slalom.view.tables import Context, Document, Table, least_count, order
+from slalom.view.tables import Context, ShownDocument, TokenTable, least_count, order
 
 By = Literal["target", "class"]
 
@@ -61,7 +61,7 @@ class Summary:
     explained: int
     finished: bool
     """Whether the run that explains the corpus has come to its end."""
-    tables: tuple[Table, ...]
+    tables: tuple[TokenTable, ...]
     levels: dict[str, int]
     """How many documents the surrogate fits well, and how many it does not, by held-out R²."""
     median_r2: float
@@ -74,7 +74,7 @@ class Summary:
         default_factory=dict[tuple[str, str], tuple[Context, ...]]
     )
     """Where the strongest words stand, by label and token, if that was asked for."""
-    examples: Mapping[int, Document] = field(default_factory=dict[int, Document])
+    examples: Mapping[int, ShownDocument] = field(default_factory=dict[int, ShownDocument])
     """The documents of these examples, by row."""
 
 
@@ -234,8 +234,8 @@ class _Seen:
         push(self._worst, entry)
 
     def examples(
-        self, source: ExplainedParts, tables: tuple[Table, ...], batch: int
-    ) -> tuple[dict[tuple[str, str], tuple[Context, ...]], dict[int, Document]]:
+        self, source: ExplainedParts, tables: tuple[TokenTable, ...], batch: int
+    ) -> tuple[dict[tuple[str, str], tuple[Context, ...]], dict[int, ShownDocument]]:
         """Where the words that a page names stand; the documents are read once more."""
         wanted = {
             key: (table.label, named(table)) for key, table in zip(sorted(self.groups), tables, strict=True)
@@ -254,7 +254,7 @@ class _Seen:
         found = [FailureReason(reason, count, example) for reason, (count, example) in self._failed.items()]
         return tuple(sorted(found, key=lambda failure: -failure.documents))
 
-    def tables(self, min_count: int) -> tuple[Table, ...]:
+    def tables(self, min_count: int) -> tuple[TokenTable, ...]:
         ranking = self.ranking if self.ranking in self.names else self.names[-1]
         ranking = "share" if "share" in self.names else ranking
         strings = tuple(self.vocabulary)
@@ -280,14 +280,14 @@ def _table(
     names: tuple[str, ...],
     ranking: str,
     min_count: int,
-) -> Table:
+) -> TokenTable:
     target, prediction = key
     place = names.index(ranking)
     shown = np.flatnonzero(found.documents >= min_count)
     best = order(found.mean[shown, place], found.stderr[shown, place], found.documents[shown])
     chosen: IntArray = shown[best]
     rarer = np.minimum(found.positive, found.negative)[chosen]
-    return Table(
+    return TokenTable(
         label=target if prediction in ("", target) else f"{target} (predicted {prediction})",
         about=f"scores speak for {target!r}" + (f", where {prediction!r} is predicted" if prediction else ""),
         size=size,

@@ -15,7 +15,17 @@ import numpy as np
 
 from slalom.audit.summary_read import ExplainedRows
 from slalom.corpus.schema import DocumentColumns
-from slalom.view.tables import Context, Document, Report, Section, Table, order, sides, spurious, unstable
+from slalom.view.tables import (
+    Context,
+    Report,
+    Section,
+    ShownDocument,
+    TokenTable,
+    order,
+    sides,
+    spurious,
+    unstable,
+)
 
 if TYPE_CHECKING:
     from slalom.audit import Summary
@@ -36,7 +46,7 @@ _TEXTS = 20_000
 Key = tuple[str, str]
 
 
-def named(table: Table) -> list[str]:
+def named(table: TokenTable) -> list[str]:
     """The tokens of a table that a page names one by one."""
     towards, against = sides(table)
     return [
@@ -50,10 +60,10 @@ def of_corpus(
     key_of: Callable[[DocumentColumns, int], Key],
     wanted: Mapping[Key, tuple[str, list[str]]],
     ranking: int,
-) -> tuple[dict[Key, tuple[Context, ...]], dict[int, Document]]:
+) -> tuple[dict[Key, tuple[Context, ...]], dict[int, ShownDocument]]:
     """For each wanted (label, tokens) the documents where the tokens are strongest, and these documents."""
     found: dict[Key, list[tuple[float, int, int, Context]]] = {}
-    seen: dict[int, Document] = {}
+    seen: dict[int, ShownDocument] = {}
     every = {token for _, tokens in wanted.values() for token in tokens}
     for rows in batches:
         codes = np.array([string in every for string in rows.strings], bool)
@@ -91,7 +101,7 @@ def _context(rows: ExplainedRows, at: int, place: tuple[int, int], document: int
     )
 
 
-def _document(rows: ExplainedRows, place: tuple[int, int], document: int, ranking: int) -> Document:
+def _document(rows: ExplainedRows, place: tuple[int, int], document: int, ranking: int) -> ShownDocument:
     words: list[tuple[str, float]] = []
     for at in range(place[0], min(place[1], place[0] + _LONGEST)):
         if rows.gaps[at] and at > place[0]:
@@ -104,7 +114,7 @@ def _document(rows: ExplainedRows, place: tuple[int, int], document: int, rankin
         )
     if place[1] - place[0] > _LONGEST:
         words.append((" …", 0.0))
-    return Document(_id(rows, document), rows.single["target"][document] or "", tuple(words))
+    return ShownDocument(_id(rows, document), rows.single["target"][document] or "", tuple(words))
 
 
 def _word(rows: ExplainedRows, at: int) -> str:
@@ -253,17 +263,17 @@ _NOTE = (
 )
 
 
-def tables(fitted: GlobalSlalom, min_count: int = 1) -> tuple[Table, ...]:
+def tables(fitted: GlobalSlalom, min_count: int = 1) -> tuple[TokenTable, ...]:
     """A table for each label that has an output; types in fewer documents are left out."""
     share, error = fitted.linear()
     shown = np.flatnonzero(fitted.documents >= min_count)
-    found: list[Table] = []
+    found: list[TokenTable] = []
     for c, label in enumerate(fitted.outputs):
         chosen = shown[order(share[shown, c], error[shown, c], fitted.documents[shown])]
         other = [name for name in fitted.labels if name != label]
         turned = f"; for {other[0]!r} all signs are turned" if len(other) == 1 else ""
         found.append(
-            Table(
+            TokenTable(
                 label=label,
                 about=f"scores speak for {label!r}{turned}",
                 size=int(fitted.settings.get("texts", 0)),

@@ -20,7 +20,7 @@ from slalom.data.dataset import (
     find_labels,
 )
 from slalom.data.public import KNOWN, Known, known
-from slalom.data.tables import SUFFIXES, Table, of_rows, open_file, splits_of
+from slalom.data.tables import SUFFIXES, RowTable, of_rows, open_file, splits_of
 from slalom.errors import InputError
 
 __all__ = ["Dataset", "Document", "draw", "locate", "read", "splits"]
@@ -123,7 +123,7 @@ def _folders(data_dir: Source | None) -> list[Path]:
     return [Path(folder).expanduser() for folder in given if folder]
 
 
-def _open(source: Source, data_dir: Source | None) -> tuple[Table, Known | None]:
+def _open(source: Source, data_dir: Source | None) -> tuple[RowTable, Known | None]:
     one = known(os.fspath(source))
     path = locate(source, data_dir=data_dir)
     if path is not None:
@@ -146,7 +146,7 @@ def _open(source: Source, data_dir: Source | None) -> tuple[Table, Known | None]
     )
 
 
-def _open_path(path: Path, one: Known | None) -> Table:
+def _open_path(path: Path, one: Known | None) -> RowTable:
     if path.is_file():
         table = open_file(path)
         if tables.is_yelp_hat(table.columns):

@@ -12,7 +12,7 @@ from typing import Literal, cast
 import numpy as np
 
 from slalom.checks import Seed, at_least_one, check
-from slalom.data.tables import Bad, Row, Table, splits_of
+from slalom.data.tables import Bad, Row, RowTable, splits_of
 from slalom.errors import InputError
 from slalom.files import Record
 
@@ -157,7 +157,7 @@ class Columns:
     split: str | None
 
 
-def choose_columns(table: Table, text: TextColumn | None, label: str | None) -> Columns:
+def choose_columns(table: RowTable, text: TextColumn | None, label: str | None) -> Columns:
     """The columns named by the caller, or the usual ones."""
     here = set(table.columns)
     wanted = (text,) if isinstance(text, str) else (text or ())
@@ -174,7 +174,7 @@ def choose_columns(table: Table, text: TextColumn | None, label: str | None) -> 
     )
 
 
-def _guess_text(table: Table) -> TextColumn:
+def _guess_text(table: RowTable) -> TextColumn:
     for name in TEXTS:
         if name in table.columns:
             return name
@@ -186,7 +186,7 @@ def _guess_text(table: Table) -> TextColumn:
     )
 
 
-def _listed(table: Table) -> str:
+def _listed(table: RowTable) -> str:
     return f"its columns are {', '.join(table.columns) or 'none'}"
 
 
@@ -210,7 +210,7 @@ class Labels:
         raise InputError(f"the label {value!r:.40} is not one of {known}")
 
 
-def find_labels(table: Table, columns: Columns, given: Sequence[str] | None) -> Labels:
+def find_labels(table: RowTable, columns: Columns, given: Sequence[str] | None) -> Labels:
     """The names of the labels: given, declared, written beside the numbers, or the labels themselves."""
     if given is not None or table.labels is not None or columns.label is None:
         return Labels(table.labels if given is None else tuple(given))
@@ -223,7 +223,7 @@ def find_labels(table: Table, columns: Columns, given: Sequence[str] | None) -> 
     return Labels(_names_beside(table, columns.label, number))
 
 
-def _names_beside(table: Table, label: str, number: int) -> tuple[str, ...] | None:
+def _names_beside(table: RowTable, label: str, number: int) -> tuple[str, ...] | None:
     beside = next((name for name in _NAMES if name in table.columns), None)
     if beside is None:
         return None
@@ -308,7 +308,7 @@ def _maps(row: Record, columns: Columns, words: tuple[str, ...] | None) -> dict[
 
 
 def check_found(
-    found: list[Document], skipped: Counter[str], table: Table, columns: Columns, split: str | None
+    found: list[Document], skipped: Counter[str], table: RowTable, columns: Columns, split: str | None
 ) -> None:
     """Refuse a source without a single usable document, and say why there is none."""
     if found:
@@ -322,7 +322,7 @@ def check_found(
 
 
 def documents(
-    table: Table,
+    table: RowTable,
     columns: Columns,
     names: Labels,
     split: str | None,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from slalom.data.tables import Bad, Convert, Part, Row, Table, hub_library, of_parts, quiet
+from slalom.data.tables import Bad, Convert, Part, Row, RowTable, hub_library, of_parts, quiet
 from slalom.files import Record
 
 SENTIMENT = ("negative", "positive")
@@ -143,7 +143,7 @@ def known(source: str) -> Known | None:
     return next((one for one in KNOWN.values() if source in (one.name, one.hub)), None)
 
 
-def from_hub(repository: str, known: Known | None) -> Table:
+def from_hub(repository: str, known: Known | None) -> RowTable:
     """The splits of a data set on the hub. Code that comes with a data set is never run."""
     load = hub_library().load_dataset
     with quiet(repository, "give a file, or the folder that holds it (data_dir, SLALOM_DATA)"):
@@ -151,7 +151,7 @@ def from_hub(repository: str, known: Known | None) -> Table:
     return _table(repository, parts, known)
 
 
-def from_folder(folder: Path, known: Known | None) -> Table:
+def from_folder(folder: Path, known: Known | None) -> RowTable:
     """A data set saved by `save_to_disk`, or a folder of files named after their splits."""
     datasets = hub_library()
     saved = any((folder / name).is_file() for name in ("dataset_dict.json", "state.json"))
@@ -160,7 +160,7 @@ def from_folder(folder: Path, known: Known | None) -> Table:
     return _table(folder.name, parts, known)
 
 
-def _table(name: str, loaded: Part | dict[str, Part], known: Known | None) -> Table:
+def _table(name: str, loaded: Part | dict[str, Part], known: Known | None) -> RowTable:
     parts = loaded if isinstance(loaded, dict) else {str(loaded.split or "train"): loaded}  # one, saved alone
     if known is None:
         return of_parts(name, parts)

@@ -36,7 +36,7 @@ Convert = Callable[[Record], Row]
 
 
 @dataclass(frozen=True)
-class Table:
+class RowTable:
     """Columns and rows of one source. A row's place names it in messages and in ids."""
 
     name: str
@@ -49,7 +49,7 @@ class Table:
     """The label names, where the source itself declares them."""
 
 
-def open_file(path: Path) -> Table:
+def open_file(path: Path) -> RowTable:
     """The table in a file; its format is told by the ending of its name."""
     suffix = path.suffix.lower()
     if suffix == ".parquet":
@@ -61,15 +61,15 @@ def open_file(path: Path) -> Table:
     raise InputError(f"{path} ends in {suffix or 'nothing'!r}; files are read in {', '.join(SUFFIXES)}")
 
 
-def splits_of(table: Table) -> tuple[str, ...]:
+def splits_of(table: RowTable) -> tuple[str, ...]:
     """The values of the column `split`, in their order."""
     return tuple(dict.fromkeys(str(value) for value in table.values("split") if value is not None))
 
 
-def of_rows(name: str, rows: Sequence[Row], columns: Sequence[str] = ()) -> Table:
+def of_rows(name: str, rows: Sequence[Row], columns: Sequence[str] = ()) -> RowTable:
     """A table of rows at hand."""
     good = [row for row in rows if not isinstance(row, Bad)]
-    return Table(
+    return RowTable(
         name,
         tuple(dict.fromkeys([*columns, *(key for row in good for key in row)])),
         lambda _: ((f"row {place}", row) for place, row in enumerate(rows, 1)),
@@ -77,7 +77,7 @@ def of_rows(name: str, rows: Sequence[Row], columns: Sequence[str] = ()) -> Tabl
     )
 
 
-def _separated(path: Path, separator: str) -> Table:
+def _separated(path: Path, separator: str) -> RowTable:
     # The limit is one for the whole process; the module's default would refuse long documents.
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_FIELD))
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""), delimiter=separator)
@@ -116,7 +116,7 @@ def _object(entry: object) -> Row:
     return entry if isinstance(entry, dict) else Bad(f"a JSON {type(entry).__name__}, not an object")
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path) -> RowTable:
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet
@@ -135,7 +135,7 @@ def _parquet(path: Path) -> Table:
                     place += 1
                     yield f"row {place}", row
 
-    return Table(
+    return RowTable(
         path.stem,
         columns,
         rows,
@@ -284,7 +284,7 @@ def of_parts(
     parts: Mapping[str, Part],
     convert: Convert | None = None,
     labels: tuple[str, ...] | None = None,
-) -> Table:
+) -> RowTable:
     """A published data set, split after split; its rows may be converted, its labels have names of ours."""
     first = next(iter(parts.values()))
     published = set(first.column_names)
@@ -302,7 +302,7 @@ def of_parts(
         return (row.get(column) for _, row in rows() if not isinstance(row, Bad))
 
     made = next((row for _, row in rows() if not isinstance(row, Bad)), dict.fromkeys(published))
-    return Table(name, tuple(made), rows, values, labels or _names(first.features.get("label")))
+    return RowTable(name, tuple(made), rows, values, labels or _names(first.features.get("label")))
 
 
 def _row(row: Record, convert: Convert, split: str) -> Row:

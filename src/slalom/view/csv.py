@@ -10,7 +10,7 @@ from typing import cast
 from slalom.explanation import Explanation
 from slalom.files import plain
 from slalom.view import sentences
-from slalom.view.tables import Table
+from slalom.view.tables import TokenTable
 
 SUFFIX = ".csv"
 
@@ -53,13 +53,13 @@ def _cell(value: object) -> object:
     return "" if value is None else value
 
 
-def to_csv(tables: tuple[Table, ...]) -> str:
+def to_csv(tables: tuple[TokenTable, ...]) -> str:
     """Every row of every table, with the label in front."""
     names = list(dict.fromkeys(name for each in tables for name in each.columns()))
     return table(["label", "rank", *names], (row for each in tables for row in _csv_rows(each, names)))
 
 
-def _csv_rows(table: Table, names: list[str]) -> Iterator[list[object]]:
+def _csv_rows(table: TokenTable, names: list[str]) -> Iterator[list[object]]:
     columns = {name: cast(list[object], plain(column)) for name, column in table.columns().items()}
     for row in range(len(table)):
         yield [table.label, row + 1, *(columns[name][row] if name in columns else None for name in names)]

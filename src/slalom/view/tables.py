@@ -39,7 +39,7 @@ UNSTABLE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TokenTable:
     """Token types and what they say about one label, the strongest first."""
 
     label: str
@@ -108,7 +108,7 @@ class Context:
 
 
 @dataclass(frozen=True)
-class Document:
+class ShownDocument:
     """A document that a page can show: its words, each with its share of the strongest score."""
 
     id: str
@@ -122,17 +122,17 @@ class Report:
 
     title: str
     facts: tuple[tuple[str, str], ...]
-    tables: tuple[Table, ...]
+    tables: tuple[TokenTable, ...]
     sections: tuple[Section, ...] = ()
     notes: tuple[str, ...] = ()
     contexts: Mapping[tuple[str, str], tuple[Context, ...]] = field(
         default_factory=dict[tuple[str, str], tuple[Context, ...]]
     )
     """Where words stand, by label (empty for every label) and token."""
-    documents: Mapping[int, Document] = field(default_factory=dict[int, Document])
+    documents: Mapping[int, ShownDocument] = field(default_factory=dict[int, ShownDocument])
     """By row, the documents that `contexts` are taken from."""
 
-    def context(self, table: Table, row: int) -> tuple[Context, ...]:
+    def context(self, table: TokenTable, row: int) -> tuple[Context, ...]:
         """Where the token of a row stands."""
         token = table.tokens[row]
         return self.contexts.get((table.label, token)) or self.contexts.get(("", token), ())
@@ -150,14 +150,14 @@ def _function_words() -> frozenset[str]:
     return frozenset(files("slalom.view").joinpath("assets", "function_words.txt").read_text("utf-8").split())
 
 
-def sides(table: Table, count: int = NAMED) -> tuple[list[int], list[int]]:
+def sides(table: TokenTable, count: int = NAMED) -> tuple[list[int], list[int]]:
     """Rows of the strongest words that speak for the label, and against it."""
     scores = np.nan_to_num(table.scores[table.ranking])
     clear = _strong(table)
     return tuple(np.flatnonzero(chosen & clear)[:count].tolist() for chosen in (scores > 0, scores < 0))  # type: ignore[return-value]
 
 
-def spurious(table: Table, count: int = NAMED) -> list[int]:
+def spurious(table: TokenTable, count: int = NAMED) -> list[int]:
     """Candidates: strong for sure, frequent, and no content words: marks, numbers, function words."""
     strong = np.flatnonzero(_strong(table))
     least = max(2.0, _FREQUENT * table.size)
@@ -165,7 +165,7 @@ def spurious(table: Table, count: int = NAMED) -> list[int]:
     return [row for row in rows if table.documents[row] >= least and not _content(table.tokens[row])][:count]
 
 
-def _strong(table: Table) -> BoolArray:
+def _strong(table: TokenTable) -> BoolArray:
     """For sure of a sign, and not small beside the strongest."""
     scores = np.nan_to_num(table.scores[table.ranking])
     clear = sure(scores, np.nan_to_num(table.stderr[table.ranking])) > 0
@@ -217,7 +217,7 @@ def order(scores: FloatArray, errors: FloatArray, documents: IntArray) -> IntArr
     return np.lexsort((-documents, -size, -sure(scores, errors)))
 
 
-def unstable(table: Table) -> list[int]:
+def unstable(table: TokenTable) -> list[int]:
     """Rows of types that count more than an average token, and whose sign depends on the document."""
     if table.opposite is None or "importance" not in table.scores:
         return []
@@ -227,7 +227,7 @@ def unstable(table: Table) -> list[int]:
     return chosen[np.argsort(-importance[chosen], kind="stable")].tolist()
 
 
-def to_record(table: Table) -> dict[str, object]:
+def to_record(table: TokenTable) -> dict[str, object]:
     """A table in JSON's own types."""
     parts: dict[str, object] = {
         "label": table.label,
@@ -261,7 +261,7 @@ def show(report: Report, top: int, console: Console | None = None) -> None:
         console.print(Text(visible(note), style="dim"))
 
 
-def _show_table(table: Table, top: int, console: Console) -> None:
+def _show_table(table: TokenTable, top: int, console: Console) -> None:
     console.print()
     console.print(Text(f"{visible(table.label)} · {visible(table.about)}", style="bold"))
     if len(table) == 0:
@@ -277,7 +277,7 @@ def _show_table(table: Table, top: int, console: Console) -> None:
         console.print(_grid(table, shaky[:top], console.width))
 
 
-def rest(table: Table, shown: int) -> str:
+def rest(table: TokenTable, shown: int) -> str:
     """What the table does not show."""
     more = len(table) - min(shown, len(table))
     parts = [f"{more:,} more types follow."] if more else []
@@ -285,7 +285,7 @@ def rest(table: Table, shown: int) -> str:
     return " ".join(parts)
 
 
-def _grid(table: Table, rows: list[int], width: int) -> Grid:
+def _grid(table: TokenTable, rows: list[int], width: int) -> Grid:
     """The rows that are asked for; columns that do not fit are left out, the token never."""
     shown = {name: [cells(table, row)[i] for row in rows] for i, name in enumerate(heads(table))}
     tokens = [_short(label(table.tokens[row]), _TOKEN) for row in rows]
@@ -302,13 +302,13 @@ def _grid(table: Table, rows: list[int], width: int) -> Grid:
     return grid
 
 
-def heads(table: Table) -> list[str]:
+def heads(table: TokenTable) -> list[str]:
     """The columns behind the token."""
     names = [table.ranking, *(name for name in table.scores if name != table.ranking)]
     return ["documents", "copies", *names, *(["opposite"] if table.opposite is not None else [])]
 
 
-def cells(table: Table, row: int) -> list[str]:
+def cells(table: TokenTable, row: int) -> list[str]:
     """The numbers of one row as they are shown."""
     shown = [f"{table.documents[row]:,}", f"{table.occurrences[row]:,}"]
     for name in heads(table)[2:]:
@@ -321,7 +321,7 @@ def cells(table: Table, row: int) -> list[str]:
     return shown
 
 
-def number(table: Table, row: int, name: str) -> float:
+def number(table: TokenTable, row: int, name: str) -> float:
     """The number behind a cell, for sorting."""
     known = {"documents": table.documents, "copies": table.occurrences, "opposite": table.opposite}
     column = known.get(name)

@@ -15,10 +15,10 @@ from slalom.view.tables import (
     SURE,
     UNSTABLE,
     Context,
-    Document,
     Report,
     Section,
-    Table,
+    ShownDocument,
+    TokenTable,
     cells,
     heads,
     number,
@@ -53,7 +53,7 @@ def _body(report: Report) -> str:
     )
 
 
-def _table(report: Report, table: Table) -> str:
+def _table(report: Report, table: TokenTable) -> str:
     name = f"<bdi>{escape(visible(table.label))}</bdi>"
     head = f"<h2>{name}</h2><p>{escape(visible(table.about))}</p>"
     if len(table) == 0:
@@ -66,7 +66,7 @@ def _table(report: Report, table: Table) -> str:
     return _card(f'{head}<div class="pair"><div>{lists}</div>{beside}</div>') + _shaky(table) + _all(table)
 
 
-def _odd(report: Report, table: Table) -> str:
+def _odd(report: Report, table: TokenTable) -> str:
     rows = spurious(table)
     if not rows:
         return ""
@@ -77,7 +77,7 @@ def _odd(report: Report, table: Table) -> str:
     )
 
 
-def _shaky(table: Table) -> str:
+def _shaky(table: TokenTable) -> str:
     rows = unstable(table)[:MOST]
     if not rows:
         return ""
@@ -88,7 +88,7 @@ def _shaky(table: Table) -> str:
     )
 
 
-def _all(table: Table) -> str:
+def _all(table: TokenTable) -> str:
     said = f"Strongest first: by what is left of |{table.ranking}| after {SURE:.0f} standard errors."
     rows = _rows(table, list(range(min(MOST, len(table)))))
     title = f"{visible(table.label)}: all {len(table):,} token types"
@@ -102,7 +102,7 @@ def _card(inside: str) -> str:
     return f'<section class="card">{inside}</section>'
 
 
-def _list(report: Report, table: Table, rows: list[int], heading: str, kind: str) -> str:
+def _list(report: Report, table: TokenTable, rows: list[int], heading: str, kind: str) -> str:
     if not rows:
         return ""
     shares = strength(table.scores[table.ranking])
@@ -110,7 +110,7 @@ def _list(report: Report, table: Table, rows: list[int], heading: str, kind: str
     return f'{f"<h3>{heading}</h3>" if heading else ""}<ol class="{kind}">{entries}</ol>'
 
 
-def _entry(report: Report, table: Table, row: int, share: float, opened: bool) -> str:
+def _entry(report: Report, table: TokenTable, row: int, share: float, opened: bool) -> str:
     places = min(max(sentences.scale(table.scores[table.ranking]).places, 2), 3)
     score = sentences.signed(float(table.scores[table.ranking][row]), places).strip()
     error = sentences.error(float(table.stderr[table.ranking][row]), places)
@@ -140,7 +140,7 @@ def _context(context: Context, report: Report) -> str:
     )
 
 
-def _rows(table: Table, rows: list[int]) -> str:
+def _rows(table: TokenTable, rows: list[int]) -> str:
     names = heads(table)
     shares = strength(table.scores[table.ranking])
     head = '<th scope="col" data-text><button type="button">token</button></th>' + "".join(
@@ -153,7 +153,7 @@ def _rows(table: Table, rows: list[int]) -> str:
     )
 
 
-def _row(table: Table, names: list[str], row: int, share: float) -> str:
+def _row(table: TokenTable, names: list[str], row: int, share: float) -> str:
     kind = f' class="{shade(share)}"' if shade(share) else ""
     token = escape(label(table.tokens[row]))
     shown = zip(names, cells(table, row), strict=True)
@@ -180,14 +180,14 @@ def _section(section: Section) -> str:
     )
 
 
-def _documents(found: Mapping[int, Document]) -> str:
+def _documents(found: Mapping[int, ShownDocument]) -> str:
     if not found:
         return ""
     shown = "".join(_document(row, document) for row, document in sorted(found.items()))
     return _card(f"<h2>The documents of these examples</h2>{shown}")
 
 
-def _document(row: int, document: Document) -> str:
+def _document(row: int, document: ShownDocument) -> str:
     shares = strength(np.array([share for _, share in document.words], dtype=float)).tolist()
     words = "".join(
         f'<span class="t {shade(share)}">{escape(visible(text))}</span>'
@@ -212,7 +212,7 @@ _LETTER = 7.0
 Box = tuple[float, float, float, float]
 
 
-def chart(table: Table) -> str:
+def chart(table: TokenTable) -> str:
     """Empty where the method has no values and importances."""
     if not {"value", "importance"} <= set(table.scores):
         return '<p class="note">This method has no values and importances.</p>'
@@ -285,7 +285,7 @@ def _number(tick: float) -> str:
     return f"{tick:.6g}".replace("-", "−")
 
 
-def _names(table: Table, places: FloatArray, sizes: FloatArray) -> str:
+def _names(table: TokenTable, places: FloatArray, sizes: FloatArray) -> str:
     """Names of the strongest, as many as find a free place beside their dots."""
     taken: list[Box] = [
         (px - r, py - r, px + r, py + r)

@@ -42,7 +42,7 @@ def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder
     parts = [
         "# The league table",
         f"Methods on {len(run)} cells (a model on a data set), {sum(c['documents'] for c in run)} documents, "
-        f"{hours:.1f} hours by the clock. Made, and continued, by",
+        f"{hours:.1f} hours, summed over processes that ran side by side. Made, and continued, by",
         f"```sh\n{command}\n```",
         "Numbers are means ± standard errors over documents; bold is best or tied ([how](evaluation.md)). "
         "Tokens are what an explanation read on average, a backward pass counted like 1.2 forward passes. "

@@ -35,7 +35,7 @@ _BACKWARD = 3
 
 
 @dataclass(frozen=True)
-class Pace:
+class EffortPlan:
     """When an effort with an automatic budget looks at what it has, and when it stops."""
 
     first: int
@@ -50,10 +50,10 @@ class Pace:
     """Texts up to this many tokens are asked about without each of their tokens, and of their words."""
 
 
-PACES: Mapping[Effort, Pace] = {
-    "fast": Pace(first=2, last=2, certainty=0.0, r2=0.0, measured=0),
-    "balanced": Pace(first=4, last=8, certainty=0.0, r2=0.6, measured=50),
-    "faithful": Pace(first=8, last=16, certainty=0.92, r2=0.95, measured=128),
+PACES: Mapping[Effort, EffortPlan] = {
+    "fast": EffortPlan(first=2, last=2, certainty=0.0, r2=0.0, measured=0),
+    "balanced": EffortPlan(first=4, last=8, certainty=0.0, r2=0.6, measured=50),
+    "faithful": EffortPlan(first=8, last=16, certainty=0.92, r2=0.95, measured=128),
 }
 
 
