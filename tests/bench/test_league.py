@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from planted_cases import IMPORTANCES, VALUES, WORDS, explainer
 from slalom.cli import app
-from slalom.errors import SlalomError
+from slalom.errors import InputError, SlalomError
 from slalom_lab.bench import league as module
 from slalom_lab.bench.league import LeagueCell, family, league
 from slalom_lab.bench.league_cells import CELLS, documents, topic_pairs
@@ -53,9 +53,10 @@ def test_it_runs_continues_and_takes_another_row(cells: list[LeagueCell], tmp_pa
     assert first["documents"] == 6
     assert [row["method"] for row in first["rows"]] == list(module.METHODS)
     assert gone["not_run"] == "no model x"
-    lines = (tmp_path / "out/planted/usual/documents.jsonl").read_bytes()
+    (usual,) = (tmp_path / "out/planted").glob("*/documents.jsonl")
+    lines = usual.read_bytes()
     again = league("out", cells[:1], limit=6, methods=["linear:budget=40"], open_model=opened)
-    assert (tmp_path / "out/planted/usual/documents.jsonl").read_bytes() == lines, "nothing is run twice"
+    assert usual.read_bytes() == lines, "nothing is run twice"
     rows = {row["method"]: row for row in again["cells"][0]["rows"]}
     assert list(rows) == [*module.METHODS, "linear:budget=40"]
     assert rows["random"]["numbers"].keys() == rows["linear:budget=40"]["numbers"].keys()
@@ -69,6 +70,57 @@ def test_it_runs_continues_and_takes_another_row(cells: list[LeagueCell], tmp_pa
     assert "Fewer than 100" in page
     assert sentences(again["cells"][:1])[0] in page
     assert "<svg" in paths[1].read_text()
+
+
+def without_seconds(cell: Any) -> Any:
+    """What a cell of the table says, but for time."""
+    rows = [{name: value for name, value in row.items() if name != "seconds"} for row in cell["rows"]]
+    return {name: value for name, value in cell.items() if name != "hours"} | {"rows": rows}
+
+
+def test_methods_run_apart_make_the_table_of_one_run(cells: list[LeagueCell]):
+    whole = league("whole", cells[:1], limit=6, open_model=opened)["cells"][0]
+    league("parts", cells[:1], limit=6, only=["random", "occlusion"], open_model=opened)
+    league("parts", cells[:1], limit=4, only=["lime:budget=60"], open_model=opened)
+    part = league("parts", cells[:1], limit=6, only=["random"], open_model=opened)["cells"][0]
+    assert [row["method"] for row in part["rows"]] == ["occlusion", "lime:budget=60", "random"]
+    assert part["documents"] == 4, "documents that all rows have"
+    found = league("parts", cells[:1], limit=6, open_model=opened)["cells"][0]
+    assert without_seconds(found) == without_seconds(whole)
+
+
+def test_rows_are_measured_again_and_the_others_stay(cells: list[LeagueCell], tmp_path: Path):
+    ran: list[str] = []
+
+    def watch(name: str):
+        ran.append(name)
+
+    first = league("out", cells[:1], limit=6, open_model=opened)["cells"][0]
+    found = league("out", cells[:1], limit=6, again=["lime"], open_model=opened, progress=watch)["cells"][0]
+    assert ran == ["planted lime:budget=30, lime:budget=60"]
+    assert without_seconds(found) == without_seconds(first)
+    times = {row["method"]: row["seconds"] for row in first["rows"]}
+    kept = [row["method"] for row in found["rows"] if row["seconds"] == times[row["method"]]]
+    assert {"occlusion", "random"} <= set(kept)
+    assert len(list((tmp_path / "out/planted").glob("*/documents.jsonl"))) == 2
+    league("out", cells[:1], limit=6, open_model=opened, progress=watch)
+    assert len(ran) == 1, "nothing is missing"
+    with pytest.raises(InputError, match=r"another setting \(seed\)"):
+        league("out", cells[:1], limit=6, seed=1, open_model=opened)
+
+
+def test_cells_of_an_earlier_table_stay_and_own_ones_replace_them(cells: list[LeagueCell]):
+    earlier = league("earlier", cells[:1], limit=5, open_model=opened)
+    earlier["cells"].append(earlier["cells"][0] | {"name": "elsewhere"})
+    kept = league("out", cells[1:], earlier=earlier, open_model=opened)["cells"]
+    assert [cell["name"] for cell in kept] == ["planted", "elsewhere", "gone"]
+    assert kept[1] == earlier["cells"][1]
+    own = league("out", cells[:1], limit=6, earlier=earlier, open_model=opened)["cells"]
+    assert [cell.get("documents") for cell in own] == [6, 5, None]
+    later = league("out", [], earlier=earlier)["cells"]
+    assert later == own
+    nowhere = LeagueCell("planted", "the model has gone", "x", "y")
+    assert league("out", [nowhere], open_model=opened)["cells"][0]["documents"] == 6
 
 
 def test_a_file_of_scores_and_an_outside_function_are_ranked(
@@ -117,6 +169,8 @@ def test_dear_cells_leave_out_what_costs_most(monkeypatch: pytest.MonkeyPatch):
     assert everything == list(module.METHODS)
     dear = module.usual_methods(replace(cell, dear=True))
     assert set(everything) - set(dear) == set(module.DEAR)
+    fewer = module.usual_methods(replace(cell, without=("random",)))
+    assert set(everything) - set(fewer) == {"random"}
     outside = module.usual_methods(replace(cell, inside=False))
     assert {m.partition(":")[0] for m in set(everything) - set(outside)} == set(module.INSIDE)
 
@@ -177,6 +231,20 @@ def test_the_command_knows_its_cells(tmp_path: Path):
     told = CliRunner().invoke(app, ["league", "--out", str(tmp_path / "o"), "--cells", "gpt2-imdb"])
     assert told.exit_code == 0, told.stderr
     assert "not run: no model was given for this cell: --model gpt2=DIR" in told.stdout
+    told = CliRunner().invoke(app, ["league", "--out", str(tmp_path / "o"), "--only", "lime,limes"])
+    assert told.exit_code == 1
+    assert "the league has no method 'limes'; it has: slalom, lime," in told.stderr
+
+
+def test_the_command_makes_a_page_of_an_earlier_table(tmp_path: Path):
+    earlier = Path(__file__).parents[2] / "docs" / "results" / "league.json"
+    page = tmp_path / "league.md"
+    options = ["--cells", "gpt2-imdb", "--from", str(earlier), "--page", str(page), "--quiet"]
+    told = CliRunner().invoke(app, ["league", "--out", str(tmp_path / "o"), *options])
+    assert told.exit_code == 0, told.stderr
+    cells = json.loads(earlier.read_text())["cells"]
+    assert json.loads((tmp_path / "results" / "league.json").read_text())["cells"] == cells
+    assert all(f"## {cell['title']}\n" in page.read_text() for cell in cells)
 
 
 def test_a_file_in_the_place_of_the_folder_is_told_in_one_line(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def settings(model: Model, plan: EvaluationPlan, source: str, corpus: Sequence[D
         for one in plan.variants
     }
     return {
-        "model": {"name": model.name, "weights": _weights(model), **_engine(model), **_facts(model)},
+        **here(model),
         "data": source,
         "cut": plan.cut,
         **plan.call,
@@ -188,8 +188,13 @@ def settings(model: Model, plan: EvaluationPlan, source: str, corpus: Sequence[D
         "corpus": None
         if corpus is None
         else {"texts": len(corpus), "digest": _digest(map(_content, corpus))},
-        "versions": versions(_PACKAGES),
     }
+
+
+def here(model: Model) -> Record:
+    """What numbers depend on apart from what is measured: the model, and the versions of the packages."""
+    facts = {"name": model.name, "weights": _weights(model), **_engine(model), **_facts(model)}
+    return {"model": facts, "versions": versions(_PACKAGES)}
 
 
 def _engine(model: Model) -> dict[str, str]:

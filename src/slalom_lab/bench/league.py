@@ -1,26 +1,28 @@
 """The league table: every method × models and data sets × protocols × budgets, with what each cost.
 
-A cell is a model on a data set. Its results lie in a folder of their own, document by document, so that the
-same command continues where it was interrupted; a method that is added later is run on its own, on the same
-documents, and takes its row. What a cell needs and does not find (a model, a data set) is said in the table.
+A cell is a model on a data set. Its results lie in a folder of their own, by method and document, so that the
+same command continues where it was interrupted; a method that is added or measured again later is run on its
+own, on the same documents, and takes its row. What a cell needs and does not find (a model, a data set) is
+said in the table.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from filelock import FileLock
 
 from slalom.api import Explainer
 from slalom.errors import SlalomError
-from slalom.evaluate.results import Finished, Results
+from slalom.evaluate import store
 from slalom.evaluate.run import Progress, evaluate
 from slalom.evaluate.table import Table
 from slalom.files import Record, from_json, make_folder, plain, read_text, to_json, write_text
 from slalom.outside import is_outside
+from slalom_lab.bench import league_rows
 from slalom_lab.bench.league_cells import CELLS, LeagueCell, documents, opened
 
 METHODS = (
@@ -67,6 +69,9 @@ def league(
     *,
     models: Mapping[str, str] | None = None,
     methods: Sequence[str] = (),
+    only: Sequence[str] | None = None,
+    again: Sequence[str] = (),
+    earlier: Record | None = None,
     limit: int | None = None,
     seed: int = 0,
     data_dir: str | os.PathLike[str] | None = None,
@@ -75,35 +80,51 @@ def league(
 ) -> Record:
     """Run what is missing, and give the table of everything that is there; it is written to league.json.
 
-    models: directories by name. methods: further ones, beside METHODS. limit: documents of a cell, in place
-    of its own number.
+    models: directories by name. methods: further ones, beside METHODS. only: run no others than these.
+    again: forget what was measured of these, first. Both name a method with its options, or all of its
+    variants ("lime"). earlier: a league.json, whose cells stay where this folder has none. limit: documents
+    of a cell, in place of its own number.
     """
     folder = make_folder(out)
+    for cell in (earlier or {"cells": []})["cells"]:
+        _add(folder, cell, keep=True)
     for cell in cells:
+        usual = usual_methods(cell)
+        wanted = [*usual, *(m for m in methods if m not in usual)]
+        own, chosen = folder / cell.name, [m for m in wanted if only is None or among(m, only)]
+        league_rows.forget(own, [method for method in wanted if among(method, again)])
         try:
             explainer = (open_model or opened)(cell, models or {})
-            found = documents(cell, limit or cell.documents, seed, data_dir)
+            found = league_rows.named(documents(cell, limit or cell.documents, seed, data_dir))
         except SlalomError as error:
-            _add(folder, _row(cell) | {"not_run": str(error)})
+            _add(folder, _row(cell) | _known(own, wanted, str(error)))
             continue
-        results = []
-        usual = usual_methods(cell)
-        extra = [m for m in methods if m not in usual]
-        for group in (usual, *([m] for m in extra)):
-            watch = progress(cell.name if group is usual else f"{cell.name} {group[0]}") if progress else None
-            where = folder / cell.name / ("usual" if group is usual else _slug(group[0]))
+        here = store.here(explainer.model) | {"seed": seed}
+        lacking = league_rows.lacking(league_rows.load(own, here), found, chosen)
+        for group, texts in lacking.items():
+            watch = progress(f"{cell.name} {', '.join(group)}") if progress else None
             named = {"source": f"{cell.data} ({cell.split})", "progress": watch}
-            results.append(
-                evaluate(explainer, found, group, PROTOCOLS, where, seed=seed, cut=cell.cut, **named)
-            )
-        _add(folder, _row(cell) | _measured(Table(_merged(results))))
+            where = own / league_rows.run_name(group)
+            evaluate(explainer, texts, group, PROTOCOLS, where, seed=seed, cut=cell.cut, **named)
+        _add(folder, _row(cell) | _known(own, wanted, "none of its methods was asked for"))
     return _written(folder)
+
+
+def _known(own: Path, order: Sequence[str], missing: str) -> Record:
+    """What the folder of a cell shows, or why nothing."""
+    found = league_rows.load(own)
+    return {"not_run": missing} if found is None else _measured(Table(league_rows.shared(found, order)))
+
+
+def among(method: str, names: Sequence[str]) -> bool:
+    """Whether a method is named, itself or with all its variants."""
+    return method in names or method.partition(":")[0] in names
 
 
 def usual_methods(cell: LeagueCell) -> list[str]:
     """The methods that every cell has; on a dear one without DEAR, outside torch without INSIDE."""
     kept = [m for m in METHODS if cell.inside or m.partition(":")[0] not in INSIDE]
-    return [m for m in kept if m not in DEAR] if cell.dear else kept
+    return [m for m in kept if m not in cell.without and not (cell.dear and m in DEAR)]
 
 
 def family(method: str) -> str:
@@ -111,23 +132,6 @@ def family(method: str) -> str:
     name, *options = method.split(":")
     kept = [o for o in options if not o.startswith(("budget=", "effort="))]
     return ":".join([name, *kept])
-
-
-def _merged(results: Sequence[Results]) -> Results:
-    """Evaluations of the same documents by different methods as one."""
-    settings = dict(results[0].settings)
-    settings["methods"] = {label: call for one in results for label, call in one.settings["methods"].items()}
-    found: dict[str, Finished] = {}
-    for finished in (f for one in results for f in one.finished):
-        known = found.get(finished.key)
-        found[finished.key] = finished if known is None else _joined(known, finished)
-    return Results(settings, tuple(found.values()))
-
-
-def _joined(one: Finished, other: Finished) -> Finished:
-    lists = ("measurements", "spent", "points")
-    parts = {name: (*getattr(one, name), *getattr(other, name)) for name in lists}
-    return replace(one, **parts, wall=one.wall + other.wall)
 
 
 def _row(cell: LeagueCell) -> Record:
@@ -172,11 +176,15 @@ def _pooled(table: Table, method: str) -> float | None:
     return found[0].mean / found[1].mean if found[0] and found[1] else None
 
 
-def _add(folder: Path, row: Record) -> None:
-    """Write a cell's row; another process may be at work on other cells, and what was measured stays."""
+def _add(folder: Path, row: Record, *, keep: bool = False) -> None:
+    """Write a cell's row; another process may be at work on other cells, and what was measured stays.
+
+    keep: also where the new row was measured, too.
+    """
     with FileLock(folder / ".league.lock"):
         rows = {cell["name"]: cell for cell in _written(folder)["cells"]}
-        if "rows" in row or row["name"] not in rows:
+        there = rows.get(row["name"], {})
+        if row["name"] not in rows or ("rows" in row and not (keep and "rows" in there)):
             rows[row["name"]] = row
         document = {"format": FORMAT, "version": VERSION, "cells": list(rows.values())}
         write_text(folder / "league.json", to_json(plain(document)) + "\n")
@@ -185,7 +193,3 @@ def _add(folder: Path, row: Record) -> None:
 def _written(folder: Path) -> Record:
     path = folder / "league.json"
     return from_json(read_text(path), repr(str(path))) if path.exists() else {"cells": []}
-
-
-def _slug(method: str) -> str:
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in method)

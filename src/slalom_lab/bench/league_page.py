@@ -8,7 +8,7 @@ from typing import Any
 
 from slalom.evaluate.table import figure as number_text
 from slalom.files import make_folder, plain, to_json, write_text
-from slalom_lab.bench.league import DEAR, PROTOCOLS
+from slalom_lab.bench.league import METHODS, PROTOCOLS
 from slalom_lab.bench.league_cells import CELLS, DOCUMENTS
 from slalom_lab.bench.league_sentences import FIDELITY as FIRST
 from slalom_lab.bench.league_sentences import sentences
@@ -50,8 +50,8 @@ def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder
         "to predicting no change. Protocols: "
         + ", ".join(f"`{name}`" for name in PROTOCOLS)
         + ". [league.json](results/league.json) holds every number of this page. A method of someone else "
-        "takes a row with `slalom league --methods module:function` or a file of scores. Where the model is "
-        f"dear to ask (said below the title), {', '.join(f'`{name}`' for name in DEAR)} are left out.",
+        "takes a row with `slalom league --methods module:function` or a file of scores. Where a model is "
+        "dear to ask, or cannot be looked into, the methods named below the title are left out.",
         "## What it says",
         "\n".join(f"{i}. {said}" for i, said in enumerate(sentences(run), 1)),
     ]
@@ -61,11 +61,13 @@ def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder
         if not cell.get("rows"):
             parts.append(f"Not run: {cell['not_run']}")
             continue
-        dear = ", a dear cell" if cell.get("dear") else ""
+        rows = {row["method"] for row in cell["rows"]}
+        out = ", ".join(f"`{method}`" for method in METHODS if method not in rows)
+        without = f" Left out: {out}." if out else ""
         few = "" if cell["documents"] >= DOCUMENTS else f" Fewer than {DOCUMENTS}: it decides nothing yet."
         parts.append(
             f"`{cell['name']}`: {cell['documents']} documents of {cell['tokens']:.0f} tokens on average "
-            f"(cut to {cell['cut']}), {cell['hours']:.2f} hours{dear}.{few}"
+            f"(cut to {cell['cut']}), {cell['hours']:.2f} hours.{without}{few}"
         )
         parts += [_table(cell), f"![quality against cost]({next(pictures).relative_to(folder).as_posix()})"]
     return "\n\n".join(parts) + "\n"

@@ -12,10 +12,10 @@ import typer
 from slalom.cli import arguments
 from slalom.cli import options as o
 from slalom.cli.run import guarded, say, still_libraries, watched
-from slalom.files import Record
+from slalom.files import Record, from_json, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from slalom import Explainer
     from slalom_lab.bench.league_cells import LeagueCell
@@ -39,6 +39,25 @@ Methods = Annotated[
         CELLS, "--methods", metavar="A,B,…", help="Further methods: names, module:function, files of scores."
     ),
 ]
+Only = Annotated[
+    str | None,
+    o.option(CELLS, "--only", metavar="A,B,…", help="Run these methods alone: lime, or lime:budget=300."),
+]
+Again = Annotated[
+    str | None,
+    o.option(
+        CELLS,
+        "--again",
+        metavar="A,B,…",
+        help="Forget the rows of these methods and run them anew; leave it out to continue.",
+    ),
+]
+From = Annotated[
+    Path | None,
+    o.option(
+        CELLS, "--from", metavar="FILE", help="An earlier league.json: its cells stay where DIR has none."
+    ),
+]
 Limit = Annotated[
     int | None, o.option(CELLS, "--limit", "-n", min=1, help="Documents of a cell; 100 by default.")
 ]
@@ -50,6 +69,9 @@ def league(
     cells: Cells = None,
     model: Models = None,
     methods: Methods = None,
+    only: Only = None,
+    again: Again = None,
+    from_: From = None,
     limit: Limit = None,
     data_dir: o.DataDir = None,
     seed: o.Seed = 0,
@@ -65,6 +87,8 @@ def league(
         slalom league --out league -m encoder=./encoder -m gpt2=./gpt2 --page docs/league.md
 
         slalom league --out league --cells bundled-sst2 --methods my_package:my_method
+
+        slalom league --out league --again slalom --from docs/results/league.json --page docs/league.md
     """
     with guarded(quiet):
         still_libraries()
@@ -78,6 +102,9 @@ def league(
             have = ", ".join(cell.name for cell in KNOWN)
             raise InputError(f"there is no cell {unknown[0]!r}; the cells are: {have}")
         chosen = [cell for cell in KNOWN if wanted is None or cell.name in wanted]
+        named = {"only": arguments.names(only), "again": arguments.names(again) or ()}
+        further = arguments.names(methods) or ()
+        _known(*(named["only"] or ()), *named["again"], methods=further)
         pairs = [entry.partition("=") for entry in model or ()]
         if any(not name or not folder for name, _, folder in pairs):
             raise InputError("--model takes NAME=DIR, as encoder=./encoder")
@@ -85,7 +112,9 @@ def league(
             out,
             chosen,
             models={name: folder for name, _, folder in pairs},
-            methods=arguments.names(methods) or (),
+            methods=further,
+            **named,
+            earlier=None if from_ is None else from_json(read_text(from_), repr(str(from_))),
             limit=limit,
             seed=seed,
             data_dir=data_dir,
@@ -93,6 +122,17 @@ def league(
             progress=None if quiet else _told,
         )
         _deliver(found, out, page, quiet)
+
+
+def _known(*names: str, methods: Sequence[str]) -> None:
+    """Refuse what names none of the league's methods."""
+    from slalom.errors import InputError
+    from slalom_lab.bench.league import METHODS, among
+
+    for name in names:
+        if not any(among(method, [name]) for method in (*METHODS, *methods)):
+            have = ", ".join(dict.fromkeys(method.partition(":")[0] for method in METHODS))
+            raise InputError(f"the league has no method {name!r}; it has: {have}, and those of --methods")
 
 
 def _opened(cell: LeagueCell, models: Mapping[str, str]) -> Explainer:
