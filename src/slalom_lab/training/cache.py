@@ -17,7 +17,7 @@ from slalom_lab.training.settings import Network, TrainSettings
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-_RECIPE = {"mamba": 2}
+_RECIPE = {"mamba": 3}
 """Raised when the same settings begin to give another model; 1 where nothing is said."""
 
 
