@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from slalom.errors import InputError, ModelError
 from slalom.models.text.template import Frame, assemble, frame_of
-from slalom.models.torch import OutOfMemory, Pace, answer, groups
+from slalom.models.torch import OutOfMemory, Pace, PackedCall, answer, groups
 from slalom.perturb import Perturbations, from_rows
 from slalom.tokens import Tokens
 
@@ -118,6 +118,37 @@ def test_a_batch_that_does_not_fit_is_halved_from_there_on():
     answers = answer(assemble(tokens, from_rows([[i] for i in range(20)], 20)), call)
     np.testing.assert_array_equal(answers[:, 0], np.arange(20))
     assert sizes == [20, 10, 5, *[2] * 10]
+
+
+def several_lengths() -> Any:
+    tokens = make_tokens([(i,) for i in range(6)], [0] * 6, [[7], [], []])
+    return assemble(tokens, from_rows([list(range(n)) for n in (1, 1, 2, 3, 4, 5, 6)], 6))
+
+
+def test_small_groups_go_together_where_the_call_takes_several_lengths():
+    packs: list[list[tuple[int, ...]]] = []
+
+    def packed(batches: Any) -> Any:
+        packs.append([ids.shape for ids, _ in batches])
+        return [ids[:, -1:].astype(float) for ids, _ in batches]
+
+    call = PackedCall(lambda ids, _: ids[:, -1:].astype(float), packed)
+    answers = answer(several_lengths(), call, Pace(9))
+    assert packs == [[(1, 2), (1, 3), (1, 4)]]  # 9 tokens; 5 + 6 have no room together, and stand alone
+    np.testing.assert_array_equal(answers[:, 0], [0, 0, 1, 2, 3, 4, 5])
+    packs.clear()
+    answer(several_lengths(), call, Pace(9), rows=1)
+    assert packs == []
+
+
+def test_packs_that_do_not_fit_are_answered_length_by_length():
+    def packed(batches: Any) -> Any:
+        raise OutOfMemory("full")
+
+    pace = Pace(100)
+    answers = answer(several_lengths(), PackedCall(lambda ids, _: ids[:, -1:].astype(float), packed), pace)
+    np.testing.assert_array_equal(answers[:, 0], [0, 0, 1, 2, 3, 4, 5])
+    assert pace.tokens == 50
 
 
 def test_a_single_sequence_that_does_not_fit_is_an_error():

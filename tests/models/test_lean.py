@@ -49,6 +49,33 @@ def test_logits_are_the_modules_own_at_every_length(kind: str, few: int | None) 
         same_answers(short(ids, types), forward(ids, types))
 
 
+@pytest.mark.parametrize("kind", TAKEN)
+@pytest.mark.parametrize("block", [7, 1024])
+def test_batches_of_several_lengths_are_answered_together(
+    monkeypatch: pytest.MonkeyPatch, kind: str, block: int
+) -> None:
+    monkeypatch.setattr(lean, "_BLOCK", block)  # seven tokens: most sequences are a block of their own
+    module, own = tiny(kind, num_labels=3, initializer_range=0.2)
+    forward = Forward(module, False)
+    packed = make_lean(forward).packed
+    assert packed is not None
+    batches = [(ids, 0 * ids) for ids in (drawn(len(own), 40 // n, n) for n in (2, 3, 5, 9, 31))]
+    for ours, batch in zip(packed(batches), batches, strict=True):
+        same_answers(ours, forward(*batch))
+
+
+def test_blocks_hold_every_sequence_once_and_no_more_than_they_have_room_for() -> None:
+    shapes = [(5, 2), (3, 4), (1, 30), (9, 6)]
+    blocks = list(lean._blocks(shapes, 20))
+    rows = [(length,) * count for block in blocks for count, length in block]
+    assert [length for row in rows for length in row] == [
+        length for count, length in shapes for _ in range(count)
+    ]
+    sizes = [sum(count * length for count, length in block) for block in blocks]
+    assert all(size <= 20 or len(block) == 1 for size, block in zip(sizes, blocks, strict=True))
+    assert list(lean._blocks([(4, 5)], 1000)) == [[(4, 5)]]
+
+
 @pytest.mark.parametrize("kind", ["bert", "electra"])
 def test_token_types_count(kind: str) -> None:
     module, own = tiny(kind)

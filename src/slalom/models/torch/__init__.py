@@ -1,7 +1,7 @@
 """Models in torch: forward passes, gradients, attention weights, and cheaper engines.
 
 What all of them share stands here: each distinct sequence is asked once, in batches of one length that fit a
-token budget; and memory that is free goes back.
+token budget, which some calls take several of at once; and memory that is free goes back.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ _LOOKS = 2
 
 Call = Callable[[IntArray, IntArray], FloatArray]
 """(B, L) ids and token types → (B, k) answers."""
+Batch = tuple[IntArray, IntArray]
+"""(B, L) ids and token types."""
+Packed = Callable[[list[Batch]], list[FloatArray]]
+"""Batches of several lengths → their answers."""
 
 
 _log = logging.getLogger(__name__)
@@ -86,6 +90,17 @@ class Pace:
 
 
 @dataclass(frozen=True, eq=False)
+class PackedCall:
+    """A call that takes batches of several lengths at once, too: small ones would not fill a processor."""
+
+    one: Call
+    packed: Packed
+
+    def __call__(self, ids: IntArray, types: IntArray) -> FloatArray:
+        return self.one(ids, types)
+
+
+@dataclass(frozen=True, eq=False)
 class Group:
     """The distinct sequences of one length, and which of them every query is."""
 
@@ -123,10 +138,8 @@ def answer(sequences: Sequences, call: Call, pace: Pace | None = None, rows: int
     A batch holds at most as many ids as `pace` says and `rows` sequences, but at least one. Where one
     is too large for the memory, batches are halved from there on.
     """
-    pace = pace or Pace()
     result = np.zeros((0, 0))
-    for group in groups(sequences):
-        answers = answer_group(group, call, pace, rows or len(sequences))
+    for group, answers in answered(sequences, call, pace or Pace(), rows):
         if result.size == 0:
             result = np.empty((len(sequences), answers.shape[1]))
         if answers.shape[1] != result.shape[1]:
@@ -135,8 +148,41 @@ def answer(sequences: Sequences, call: Call, pace: Pace | None = None, rows: int
     return result
 
 
-def answer_group(group: Group, call: Call, pace: Pace, rows: int) -> FloatArray:
-    """Answers to the distinct sequences of one length, in batches as `answer` makes them."""
+def answered(
+    sequences: Sequences, call: Call, pace: Pace, rows: int | None
+) -> Iterator[tuple[Group, FloatArray]]:
+    """The sequences of each length with the answers to the distinct ones, in batches as `answer` makes them.
+
+    Where the call takes several lengths at once, and does not count sequences, small groups go together.
+    """
+    packed = call.packed if isinstance(call, PackedCall) and rows is None else None
+    for together in _packs(groups(sequences), pace.tokens if packed else 0):
+        if packed and len(together) > 1:
+            try:
+                yield from zip(
+                    together, packed([(group.ids, group.types) for group in together]), strict=True
+                )
+                continue
+            except OutOfMemory:
+                pace.too_large(max(1, pace.tokens // 2))
+        for group in together:
+            yield group, _answer_group(group, call, pace, rows or len(sequences))
+
+
+def _packs(groups: Iterator[Group], room: int) -> Iterator[list[Group]]:
+    """Groups that have room together, in their order; what has none stands alone."""
+    pack: list[Group] = []
+    for group in groups:
+        if pack and sum(one.ids.size for one in pack) + group.ids.size > room:
+            yield pack
+            pack = []
+        pack.append(group)
+    if pack:
+        yield pack
+
+
+def _answer_group(group: Group, call: Call, pace: Pace, rows: int) -> FloatArray:
+    """Answers to the distinct sequences of one length."""
     count, length = group.ids.shape
     done: list[FloatArray] = []
     start = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from torch.nn.functional import gelu
 
 from slalom.models.protocol import JSON
 from slalom.models.text.tokenizer_file import Settings, Unusual, read_json
+from slalom.models.torch import Call, PackedCall
 from slalom.models.torch.engines import Report, lean
 from slalom.models.torch.engines.lean import Act, Encoder, Layer, Tensor
 from slalom.models.torch.forward import Forward
@@ -135,7 +137,7 @@ class FileEncoder(nn.Module):
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
         types = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-        return lean.logits(self.encoder, input_ids.numpy(), types.numpy())
+        return lean.logits(self.encoder, [(input_ids.numpy(), types.numpy())])
 
 
 class FromFiles:
@@ -145,8 +147,9 @@ class FromFiles:
     def report(self) -> Report:
         return {"name": "lean"}
 
-    def over(self, forward: Forward) -> Forward:
-        return forward
+    def over(self, forward: Forward) -> Call:
+        encoder = forward.module.encoder if isinstance(forward.module, FileEncoder) else None
+        return forward if encoder is None else PackedCall(forward, partial(lean.answer, encoder))
 
 
 def read_encoder(where: str, load: Callable[[], nn.Module]) -> FileEncoder:

@@ -21,7 +21,7 @@ from slalom.errors import ModelError
 from slalom.models.function import Reading
 from slalom.models.protocol import Tokenizer
 from slalom.models.text.template import Sequences
-from slalom.models.torch import Pace, answer_group, groups
+from slalom.models.torch import Batch, Pace, PackedCall, answered
 from slalom.models.torch.encoder_files import FileEncoder
 from slalom.models.torch.engines import lean
 from slalom.models.torch.engines.engine import usual_ids
@@ -32,8 +32,8 @@ from slalom.models.torch.whitebox import differentiated, one_by_one, position_li
 from slalom.tokens import FloatArray, IntArray
 
 Tensor = torch.Tensor
-Way = Callable[[IntArray, IntArray, Score], tuple[FloatArray, FloatArray]]
-"""(B, L) ids and token types, and a score → (B, k) answers and (B, L) gradients of their score."""
+Way = Callable[[list[Batch], Score], list[tuple[FloatArray, FloatArray]]]
+"""Batches of ids and token types, and a score → (B, k) answers and (B, L) gradients of their score."""
 
 _log = logging.getLogger(__name__)
 
@@ -96,12 +96,12 @@ class SoftRemoval:
         answers = np.zeros((len(sequences), reading.width))
         slopes = np.zeros(len(sequences.ids))
         with evaluating(self._module):
-            call = partial(_side_by_side, self._way(self._forward()), score)
-            rows = 1 if one_by_one(self._module) else len(sequences)
-            for group in groups(sequences):
-                both = answer_group(group, call, self._pace, rows)[group.inverse]
+            packed = partial(_side_by_side, self._way(self._forward()), score)
+            call = PackedCall(lambda ids, types: packed([(ids, types)])[0], packed)
+            rows = 1 if one_by_one(self._module) else None
+            for group, both in answered(sequences, call, self._pace, rows):
                 where = sequences.offsets[group.rows][:, None] + np.arange(group.ids.shape[1])
-                answers[group.rows], slopes[where] = np.split(both, [reading.width], axis=1)
+                answers[group.rows], slopes[where] = np.split(both[group.inverse], [reading.width], axis=1)
         return answers, slopes
 
     def _tried(self) -> _Trial:
@@ -121,7 +121,10 @@ class SoftRemoval:
         if encoder is not None:
             return partial(lean.gradients, encoder)
 
-        def through_module(ids: IntArray, types: IntArray, score: Score) -> tuple[FloatArray, FloatArray]:
+        def through_module(batches: list[Batch], score: Score) -> list[tuple[FloatArray, FloatArray]]:
+            return [one_length(*batch, score) for batch in batches]
+
+        def one_length(ids: IntArray, types: IntArray, score: Score) -> tuple[FloatArray, FloatArray]:
             answers, slopes, seen = differentiated(forward, ids, types, score)
             if seen != self._tried().softmaxes:
                 raise ModelError(
@@ -133,10 +136,10 @@ class SoftRemoval:
         return through_module
 
 
-def _side_by_side(way: Way, score: Score, ids: IntArray, types: IntArray) -> FloatArray:
-    """(B, k + L) answers and gradients."""
-    with failures(ids), torch.inference_mode(False), torch.enable_grad():
-        return np.concatenate(way(ids, types, score), axis=1)
+def _side_by_side(way: Way, score: Score, batches: list[Batch]) -> list[FloatArray]:
+    """(B, k + L) answers and gradients of each batch."""
+    with failures(batches[-1][0]), torch.inference_mode(False), torch.enable_grad():
+        return [np.concatenate(both, axis=1) for both in way(batches, score)]
 
 
 def _encoder(forward: Forward) -> lean.Encoder | None:
@@ -232,7 +235,7 @@ def _lean_agrees(forward: Forward, ids: IntArray, answers: FloatArray, slopes: F
     if encoder is None:
         return False
     with torch.inference_mode(False), torch.enable_grad():
-        ours = lean.gradients(encoder, ids, 0 * ids, _first_answer)
+        (ours,) = lean.gradients(encoder, [(ids, 0 * ids)], _first_answer)
     pairs = zip(ours, (answers, slopes), strict=True)
     return all(np.abs(a - b).max() <= _LEAN * max(1e-6, float(np.abs(b).max())) for a, b in pairs)
 

@@ -19,6 +19,7 @@ from typing import cast
 from slalom.checks import shown
 from slalom.errors import InputError
 from slalom.files import Record
+from slalom.models.torch import Packed
 from slalom.registry import Registry
 from slalom.tokens import FloatArray, IntArray
 
@@ -30,8 +31,6 @@ REGISTRY = Registry("engine", __name__, "ENGINES", "slalom.engines")
 
 Report = Record
 """The name of what answered, its deviation, the spread and the tolerance; what the engine says of itself."""
-Batch = tuple[IntArray, IntArray]
-"""(B, L) ids and token types."""
 Raw = Callable[[IntArray, IntArray], FloatArray]
 """(B, L) ids and token types → (B, k) answers."""
 
@@ -43,6 +42,8 @@ class Made:
     answer: Raw
     facts: Mapping[str, object] = field(default_factory=dict[str, object])
     """What the report says of how it was made."""
+    packed: Packed | None = None
+    """The same for batches of several lengths at once."""
 
 
 @dataclass(frozen=True)

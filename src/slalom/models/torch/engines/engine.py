@@ -27,9 +27,9 @@ from slalom.models.text.template import (
     joined,
     tokenizer_limit,
 )
-from slalom.models.torch import Call, OutOfMemory, groups, is_out_of_memory
+from slalom.models.torch import Batch, Call, OutOfMemory, Packed, PackedCall, groups, is_out_of_memory
 from slalom.models.torch.decoders import SharedPrefix
-from slalom.models.torch.engines import Batch, Made, Raw, Recipe, Report, lean, recipe, recipe_in
+from slalom.models.torch.engines import Made, Raw, Recipe, Report, lean, recipe, recipe_in
 from slalom.models.torch.forward import Forward
 from slalom.models.torch.whitebox import one_by_one, position_limit
 from slalom.perturb import from_rows
@@ -131,7 +131,7 @@ class Engine:
         """The engine's name and, from the first batch on, its largest deviation from the original."""
         return dict(self._report)
 
-    def over(self, forward: Forward) -> Raw:
+    def over(self, forward: Forward) -> Call:
         """The engine as a function of batches, which may fall back on `forward`, the module itself."""
         if one_by_one(forward.module):
             raise ModelError(
@@ -139,8 +139,12 @@ class Engine:
                 "token and takes one text at a time; set pad_token_id in its config, or use engine='eager'"
             )
         with self._failures(forward):
-            fresh = self._make(forward, []).answer if self._recipe.kind.light else None
-        return partial(self._answer, forward, _fingerprint(forward.module, self._recipe.kind.live), fresh)
+            fresh = self._make(forward, []) if self._recipe.kind.light else None
+        weights = _fingerprint(forward.module, self._recipe.kind.live)
+        call = partial(self._answer, forward, weights, fresh.answer if fresh else None)
+        if fresh is None or fresh.packed is None:
+            return call
+        return PackedCall(call, partial(self._answer_packed, forward, weights, fresh.packed))
 
     def _answer(
         self, forward: Forward, weights: object, fresh: Raw | None, ids: IntArray, types: IntArray
@@ -154,10 +158,24 @@ class Engine:
             if is_out_of_memory(error):
                 _log.info("the engine %r ran out of memory; the module answers this batch", self._name)
                 return forward(ids, types)  # which asks for smaller batches where it fails likewise
-            raise ModelError(
-                f"the engine {self._name!r} failed on {len(ids)} sequences of {ids.shape[1]} tokens: "
-                f"{_first_line(error)}; use engine='eager'"
-            ) from error
+            raise self._failed([(ids, types)], error) from error
+
+    def _answer_packed(
+        self, forward: Forward, weights: object, packed: Packed, batches: list[Batch]
+    ) -> list[FloatArray]:
+        self._ready(forward, weights, batches[0])
+        try:
+            return packed(batches)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise OutOfMemory(f"the engine {self._name!r} ran out of memory") from error
+            raise self._failed(batches, error) from error
+
+    def _failed(self, batches: list[Batch], error: Exception) -> ModelError:
+        sizes = ", ".join(f"{len(ids)} sequences of {ids.shape[1]} tokens" for ids, _ in batches)
+        return ModelError(
+            f"the engine {self._name!r} failed on {sizes}: {_first_line(error)}; use engine='eager'"
+        )
 
     def _ready(self, forward: Forward, weights: object, first: Batch) -> Raw:
         with self._lock:
@@ -278,19 +296,27 @@ class Default:
         if forward.device.type != "cpu":  # measured on processors only
             return module
         try:
-            return partial(self._lean_or, module, self._lean.over(forward))
+            lean = self._lean.over(forward)
         except SlalomError as error:
             self._note(error)
             return module
 
-    def _lean_or(self, module: Call, lean: Call, ids: IntArray, types: IntArray) -> FloatArray:
+        def packed(batches: list[Batch]) -> list[FloatArray]:
+            if isinstance(lean, PackedCall) and len(batches) > 1:
+                return lean.packed(batches)
+            return [lean(*batch) for batch in batches]
+
+        several = partial(self._lean_or, module, packed)
+        return PackedCall(lambda ids, types: several([(ids, types)])[0], several)
+
+    def _lean_or(self, module: Call, lean: Packed, batches: list[Batch]) -> list[FloatArray]:
         try:
-            answers = lean(ids, types)
+            answers = lean(batches)
         except OutOfMemory:
             raise
         except SlalomError as error:
             self._note(error)
-            return module(ids, types)
+            return [module(*batch) for batch in batches]
         self._answered = "lean"
         return answers
 

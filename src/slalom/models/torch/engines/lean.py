@@ -1,15 +1,17 @@
 """BERT and its kin computed without what batches of one length can do without.
 
-The same function as the module's, in fewer operations. No sequence is padded, so that there is no mask. The
-head reads one position, and of the last layer only that one is computed. What enters the first layer depends
-on token, position and type alone, and is computed once for each that occurs.
+The same function as the module's, in fewer operations. No sequence is padded, so that there is no mask; small
+batches of several lengths share all but the attention. The head reads one position, and of the last layer
+only that one is computed. What enters the first layer depends on token, position and type alone, and is
+computed once for each that occurs.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar, cast
 
 import numpy as np
@@ -18,6 +20,8 @@ from torch import nn
 from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
 
 from slalom.errors import ModelError
+from slalom.models.text.template import UNLIMITED
+from slalom.models.torch import Batch
 from slalom.models.torch.engines import Made
 from slalom.models.torch.forward import Forward
 from slalom.models.torch.softmaxes import weighted_attention
@@ -28,6 +32,8 @@ Act = Callable[[Tensor], Tensor]
 Part = TypeVar("Part", bound=nn.Module)
 Three = tuple[Tensor, ...]
 """Queries, keys and values."""
+Shapes = list[tuple[int, ...]]
+"""The (count, length) of batches whose tokens stand one behind the other."""
 
 ENGINES = {"lean": {"tolerance": 1e-4, "live": True, "light": True}}
 
@@ -75,57 +81,90 @@ class Encoder:
 def make_lean(forward: Forward) -> Made:
     """The engine for a module that this file knows."""
     encoder = read(forward.module)
-
-    def answer(ids: IntArray, types: IntArray) -> FloatArray:
-        with torch.inference_mode():
-            return logits(encoder, ids, types).cpu().double().numpy()
-
-    return Made(answer)
+    return Made(lambda ids, types: answer(encoder, [(ids, types)])[0], packed=partial(answer, encoder))
 
 
-def logits(encoder: Encoder, ids: IntArray, types: IntArray) -> Tensor:
-    """(B, k) logits for (B, L) ids and token types."""
-    count, length = ids.shape
-    x, which = _embedded(encoder, ids, types)
+def answer(encoder: Encoder, batches: list[Batch]) -> list[FloatArray]:
+    """(B, k) logits of the sequences of each batch."""
+    with torch.inference_mode():
+        answers = logits(encoder, batches).cpu().double().numpy()
+    return np.split(answers, np.cumsum([len(ids) for ids, _ in batches])[:-1])
+
+
+def logits(encoder: Encoder, batches: list[Batch]) -> Tensor:
+    """(N, k) logits for batches of (B, L) ids and token types, one after the other."""
+    x, which = _embedded(encoder, batches)
     # All but the last layer need queries, keys and values; those of the first are the same for equal tokens.
     qkv = _projected(encoder.layers[0], x) if len(encoder.layers) > 1 else ()
-    parts = -(-ids.size // (_BLOCK * torch.get_num_threads())) if x.device.type == "cpu" else 1
-    rows = -(-count // min(parts, count))
-    blocks = [slice(at * length, min(at + rows, count) * length) for at in range(0, count, rows)]
-    chosen = blocks if which is None else [which[block] for block in blocks]
-    taken = ((x[block], tuple(part[block] for part in qkv)) for block in chosen)
-    return torch.cat([_answered(encoder, *block, length) for block in taken])
+    room = _BLOCK * torch.get_num_threads() if x.device.type == "cpu" else UNLIMITED
+    done, at = [], 0
+    for block in _blocks([ids.shape for ids, _ in batches], room):
+        size = sum(count * length for count, length in block)
+        chosen = slice(at, at + size) if which is None else which[at : at + size]
+        done.append(_answered(encoder, x[chosen], tuple(part[chosen] for part in qkv), block))
+        at += size
+    return torch.cat(done)
+
+
+def _blocks(shapes: list[tuple[int, ...]], room: int) -> Iterator[Shapes]:
+    """The (count, length) of batches, cut into blocks of about equally many tokens and at most `room`."""
+    total = sum(count * length for count, length in shapes)
+    room = -(-total // -(-total // room))
+    block: Shapes = []
+    free = room
+    for count, length in shapes:
+        while count:
+            rows = min(count, max(free // length, 0 if block else 1))
+            if rows:
+                block.append((rows, length))
+                count, free = count - rows, free - rows * length
+            if count:
+                yield block
+                block, free = [], room
+    if block:
+        yield block
 
 
 def gradients(
-    encoder: Encoder, ids: IntArray, types: IntArray, score: Callable[[Tensor], Tensor]
-) -> tuple[FloatArray, FloatArray]:
+    encoder: Encoder, batches: list[Batch], score: Callable[[Tensor], Tensor]
+) -> list[tuple[FloatArray, FloatArray]]:
     """(B, k) logits, and (B, L) gradients of their score by a number added to the scores of each key."""
     with torch.no_grad():
-        x, which = _embedded(encoder, ids, types)
+        x, which = _embedded(encoder, batches)
         qkv = _projected(encoder.layers[0], x) if len(encoder.layers) > 1 else ()
         if which is not None:
             x, qkv = x[which], tuple(part[which] for part in qkv)
-    bias = x.new_zeros(ids.shape, requires_grad=True)
-    answers = _answered(encoder, x, qkv, ids.shape[1], bias)
+    shapes = [ids.shape for ids, _ in batches]
+    bias = x.new_zeros(len(x), requires_grad=True)
+    answers = _answered(encoder, x, qkv, shapes, bias)
     (slopes,) = torch.autograd.grad(score(answers).sum(), bias)
-    return answers.detach().cpu().double().numpy(), slopes.cpu().double().numpy()
+    said = answers.detach().cpu().double().split([count for count, _ in shapes])
+    return [
+        (own.numpy(), part.view(shape).numpy())
+        for own, part, shape in zip(said, _split(slopes.cpu().double(), shapes), shapes, strict=True)
+    ]
 
 
-def _answered(encoder: Encoder, x: Tensor, qkv: Three, length: int, bias: Tensor | None = None) -> Tensor:
-    """(B, k) logits for the (B·L, h) input of the first layer and its queries, keys and values."""
+def _split(x: Tensor, shapes: Shapes) -> tuple[Tensor, ...]:
+    """What belongs to the tokens of each batch."""
+    return x.split([count * length for count, length in shapes])
+
+
+def _answered(encoder: Encoder, x: Tensor, qkv: Three, shapes: Shapes, bias: Tensor | None = None) -> Tensor:
+    """(N, k) logits for the (tokens, h) input of the first layer and its queries, keys and values."""
     for number, layer in enumerate(encoder.layers[:-1]):
         qkv = _projected(layer, x) if number else qkv
-        x = _fed(layer, _attended(layer, qkv, length, bias), x)
-    first = _last(encoder.layers[-1], x.view(-1, length, x.shape[1]), bias)
+        x = _fed(layer, _attended(layer, qkv, shapes, bias), x)
+    first = _last(encoder.layers[-1], x, shapes, bias)
     return _linear(encoder.classifier, encoder.act(_linear(encoder.dense, first)))
 
 
-def _embedded(encoder: Encoder, ids: IntArray, types: IntArray) -> tuple[Tensor, Tensor | None]:
+def _embedded(encoder: Encoder, batches: list[Batch]) -> tuple[Tensor, Tensor | None]:
     """What enters the first layer: of each distinct token, and which of them each token is."""
     device = encoder.word.weight.device
-    parts = [ids, _positions(ids, encoder.padding)] + ([types] if encoder.kind is not None else [])
-    flat = [np.ascontiguousarray(part).ravel() for part in parts]
+    parts = [[ids, _positions(ids, encoder.padding), types] for ids, types in batches]
+    flat = [np.concatenate([part.ravel() for part in column]) for column in zip(*parts, strict=True)]
+    flat = flat if encoder.kind is not None else flat[:2]
     keys = flat[0]
     for part in flat[1:]:
         keys = keys * (int(part.max()) + 1) + part
@@ -152,13 +191,19 @@ def _projected(layer: Layer, x: Tensor) -> Three:
     return tuple(_linear(part, x) for part in (layer.query, layer.key, layer.value))
 
 
-def _attended(layer: Layer, qkv: Three, length: int, bias: Tensor | None) -> Tensor:
-    """(B·L, h) mixed values for (B·L, h) queries, keys and values."""
-    tokens, width = qkv[0].shape
-    q, k, v = (part.view(-1, length, layer.heads, width // layer.heads).transpose(1, 2) for part in qkv)
-    weighted = bias is not None
-    mixed = weighted_attention(q, k, v, bias) if weighted else scaled_dot_product_attention(q, k, v)
-    return mixed.transpose(1, 2).reshape(tokens, width)
+def _attended(layer: Layer, qkv: Three, shapes: Shapes, bias: Tensor | None) -> Tensor:
+    """(tokens, h) mixed values for (tokens, h) queries, keys and values, within each sequence."""
+    width = qkv[0].shape[1]
+    done: list[Tensor] = []
+    for at, three in enumerate(zip(*(_split(part, shapes) for part in qkv), strict=True)):
+        count, length = shapes[at]
+        q, k, v = (part.view(count, length, layer.heads, -1).transpose(1, 2) for part in three)
+        if bias is None:
+            mixed = scaled_dot_product_attention(q, k, v)
+        else:
+            mixed = weighted_attention(q, k, v, _split(bias, shapes)[at].view(count, length))
+        done.append(mixed.transpose(1, 2).reshape(count * length, width))
+    return torch.cat(done)
 
 
 def _fed(layer: Layer, mixed: Tensor, x: Tensor) -> Tensor:
@@ -168,24 +213,29 @@ def _fed(layer: Layer, mixed: Tensor, x: Tensor) -> Tensor:
     return _normed(layer.end, x.add_(layer.down.bias).addmm_(wide, layer.down.weight.t()))
 
 
-def _last(layer: Layer, x: Tensor, bias: Tensor | None) -> Tensor:
-    """(B, h) what the last layer makes of the first position of (B, L, h).
+def _last(layer: Layer, x: Tensor, shapes: Shapes, bias: Tensor | None) -> Tensor:
+    """(N, h) what the last layer makes of the first position of every sequence.
 
     Keys and values enter as sums over positions alone, so that their weights are applied to the one query and
     to the one mixture instead of every position: q·(W x + b) = (Wᵀq)·x + q·b, where softmax does not see the
     constant, and Σ a (W x + b) = W Σ a x + b.
     """
-    count, _, width = x.shape
-    first = x[:, 0]
-    size = width // layer.heads
+    width = x.shape[1]
+    sequences = [part.view(*shape, width) for part, shape in zip(_split(x, shapes), shapes, strict=True)]
+    first = torch.cat([part[:, 0] for part in sequences])
+    count, size = len(first), width // layer.heads
     by_key, by_value = (part.weight.view(layer.heads, size, width) for part in (layer.key, layer.value))
     q = _linear(layer.query, first).mul_(size**-0.5)
     q = torch.bmm(q.view(count, layer.heads, size).transpose(0, 1), by_key).transpose(0, 1)
-    scores = torch.bmm(q, x.transpose(1, 2))
-    shares = torch.softmax(scores if bias is None else scores + bias[:, None], dim=-1)
-    mixed = torch.bmm(torch.bmm(shares, x).transpose(0, 1), by_value.transpose(1, 2))
+    done: list[Tensor] = []
+    for at, (own, part) in enumerate(zip(q.split([len(part) for part in sequences]), sequences, strict=True)):
+        scores = torch.bmm(own, part.transpose(1, 2))
+        if bias is not None:
+            scores = scores + _split(bias, shapes)[at].view(len(part), 1, -1)
+        done.append(torch.bmm(torch.softmax(scores, dim=-1), part))
+    mixed = torch.bmm(torch.cat(done).transpose(0, 1), by_value.transpose(1, 2))
     mixed = mixed.transpose(0, 1).reshape(count, -1).add_(layer.value.bias)
-    return _fed(layer, mixed, first.clone())
+    return _fed(layer, mixed, first)
 
 
 def _linear(part: nn.Linear, x: Tensor) -> Tensor:

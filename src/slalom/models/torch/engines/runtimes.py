@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from slalom.errors import MissingExtraError
-from slalom.models.torch.engines import Batch, Made, Raw
+from slalom.models.torch import Batch
+from slalom.models.torch.engines import Made, Raw
 from slalom.models.torch.engines.export import (
     INPUTS,
     Graph,
