@@ -72,7 +72,7 @@ def test_the_gain_of_the_surrogate_is_found(gain: float):
     told = -(1.0 - keep) @ rng.normal(size=N)
     changes = gain * told + effects(truth(1, 0.1, 0.0), keep) + 0.02 * rng.normal(size=8)
     found = near_text.fit(keep, changes, told)
-    assert found.near.gain == gain
+    assert found.near.gain == pytest.approx(gain, abs=0.01)
     assert ((effects(found.near, keep) + gain * told - changes) ** 2).mean() < 0.05
 
 
@@ -118,6 +118,21 @@ def test_the_variance_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch):
     scale = errors @ seen @ errors / 25
     expected = scale * np.diag(joint[25:, 25:] - given @ seen @ given.T)
     np.testing.assert_allclose(fit(keep, errors).removal_variance, expected, rtol=1e-9)
+
+
+def test_gradients_of_the_whole_text_tell_what_few_copies_cannot():
+    """The first order of 15 removals, half as strong again when tokens are really gone."""
+    keep, rng = copies(8, 3), np.random.default_rng(0)
+    slopes = rng.normal(size=N)
+    told = -(1.0 - keep) @ rng.normal(size=N)
+    changes = -1.5 * (1.0 - keep) @ slopes + 0.02 * rng.normal(size=8)
+    found = near_text.fit(keep, changes, told, slopes)
+    assert found.near.gain == pytest.approx(0.0, abs=0.01)
+    fresh = copies(50, 9)
+    truth = -1.5 * (1.0 - fresh) @ slopes
+    assert ((effects(found.near, fresh) - truth) ** 2).sum() < 0.01 * (truth**2).sum()
+    without = near_text.fit(keep, changes, told)
+    assert ((effects(without.near, fresh) - truth) ** 2).sum() > 0.3 * (truth**2).sum()
 
 
 def test_a_gain_shrinks_the_changes_near_the_text():

@@ -141,6 +141,13 @@ class Answers:
         np.add.at(sums, (bent.rows, units[bent.positions]), self.slopes)
         return sums
 
+    def whole_slopes(self, target: Target) -> FloatArray | None:
+        """(n,) the gradients of the target's score at the whole text, where they were asked."""
+        n = self.queries.size
+        slopes = self.slope_sums(np.arange(n), n)[self.queries.lengths[self.sloped] == n]
+        sign = float(target.read(np.ones((1, self.outputs.shape[1])))[0])
+        return sign * slopes[0] if len(slopes) else None
+
     @property
     def design(self) -> dict[str, int]:
         """How many queries of each kind were asked."""
@@ -295,7 +302,7 @@ def _near_text(found: Study, answers: Answers, target: Target, answer: float, no
     near, variance, near_left_out = NearText(0.0, np.zeros((n, 1)), np.zeros(n)), None, None
     left_out = found.left_out.copy()
     if len(rows) >= _LEAST_NEAR and ((change - moved) ** 2).mean() > 6.0 * noise:
-        fitted = near_text.fit(keep[rows], change, moved)
+        fitted = near_text.fit(keep[rows], change, moved, answers.whole_slopes(target))
         near, variance, near_left_out = fitted.near, fitted.removal_variance, (fitted.left_out, change)
         fade = near.fade(n - keep[rows].sum(axis=1))
         left_out[rows] += fade * (fitted.left_out - left_out[rows])
