@@ -8,7 +8,7 @@ F(without both). SLALOM predicts Δ by its surrogate of the default explanation,
 an additive model of order two (the Faithful Shapley Interaction Index), whose coefficient of a pair is its Δ,
 to as many copies of the text as SLALOM asked, and to four times as many. Error: squared, relative to
 predicting that no two words work together (1), summed over the pairs of a text, median over texts.
-Needs `pip install shapiq`.
+Needs `pip install 'slalom-xai[bench]'`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import slalom.errors
 from slalom.interactions import pairs_in_text
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
+from slalom.outside import shapiq_pairs
 from slalom.perturb import from_keep
 
 PAIRS = 200
@@ -99,7 +100,9 @@ def measured(explainer: slalom.Explainer, text: str, number: int) -> list[dict[s
     if found.surrogate is None:
         raise ValueError("the default method fits a surrogate")
     told = {"slalom": pairs_in_text(found.surrogate, n)}
-    told |= {f"shapiq, {times} × the copies": shapiq(answers, n, times * queries, number) for times in (1, 4)}
+    told |= {
+        f"shapiq, {times} × the copies": shapiq_pairs(answers, n, times * queries, number) for times in (1, 4)
+    }
     pairs = chosen(told, n, np.random.default_rng([number, 78]))
     truth = together(answers, n, pairs)
     return [
@@ -107,25 +110,6 @@ def measured(explainer: slalom.Explainer, text: str, number: int) -> list[dict[s
         | judged(matrix[tuple(pairs.T)], truth)
         for name, matrix in told.items()
     ]
-
-
-def shapiq(answers: Any, n: int, budget: int, seed: int) -> np.ndarray:
-    """(n, n) coefficients of pairs, by shapiq's regression; the empty copy says what an unread text says."""
-    from shapiq import RegressionFSII  # pyright: ignore[reportMissingImports]
-
-    def game(coalitions: np.ndarray) -> np.ndarray:
-        kept = np.asarray(coalitions, dtype=bool)
-        result = np.zeros(len(kept))
-        some = kept.any(axis=1)
-        result[some] = answers(kept[some])
-        return result
-
-    found = RegressionFSII(n, max_order=2, random_state=seed).approximate(min(budget, 2**n), game)
-    matrix = np.zeros((n, n))
-    for pair, place in found.interaction_lookup.items():
-        if len(pair) == 2:
-            matrix[pair] = matrix[pair[::-1]] = found.values[place]
-    return matrix
 
 
 def chosen(told: dict[str, np.ndarray], n: int, rng: np.random.Generator) -> np.ndarray:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from itertools import product
+from math import comb
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from hypothesis import strategies as st
 
 import slalom
 from handmade import heads_explanation, slalom_explanation
-from slalom.errors import InputError
+from slalom.errors import InputError, MissingExtraError
 from slalom.interactions import (
     by_enumeration,
     interaction_index,
@@ -19,6 +22,7 @@ from slalom.interactions import (
     pairs_in_text,
     strongest_pairs,
 )
+from slalom.outside import shapiq_interactions, shapiq_pairs
 from slalom.shapley import shapley_values
 from slalom.surrogate import Additive, Heads, Slalom
 from slalom.view.html import render
@@ -157,3 +161,44 @@ def test_edges():
         interaction_index(np.array([0.0, np.nan]), np.ones(2))
     with pytest.raises(InputError, match="up to 12"):
         by_enumeration(lambda masks: masks.sum(axis=1), 13)
+
+
+def test_pairs_of_shapiq_are_the_weighted_regression_over_all_coalitions():
+    """Its index of order two: least squares with Shapley's kernel, exact for nothing and for everything."""
+    pytest.importorskip("shapiq")
+    n, rng = 6, np.random.default_rng(0)
+    masks = np.array(list(product([False, True], repeat=n)))
+    worth = np.r_[0.0, rng.normal(size=len(masks) - 1)]
+    found = shapiq_pairs(lambda keep: worth[keep @ 2 ** np.arange(n)[::-1]], n, 2**n)
+    first, second = np.triu_indices(n, 1)
+    sizes, columns = masks.sum(axis=1), np.c_[masks, masks[:, first] & masks[:, second]].astype(float)
+    weights = np.array([1 / (comb(n, s) * s * (n - s)) if 0 < s < n else 1e7 for s in sizes])
+    root = np.sqrt(weights)
+    fitted = np.linalg.lstsq(columns * root[:, None], worth * root, rcond=None)[0]
+    np.testing.assert_allclose(found[first, second], fitted[n:], atol=1e-4)
+    np.testing.assert_array_equal(found, found.T)
+
+
+def test_shapiq_finds_the_pair_that_a_model_joins():
+    """A function that says yes to one pair of words alone: additive in all others."""
+    pytest.importorskip("shapiq")
+
+    def scores(texts: list[str]) -> list[float]:
+        words = [text.split() for text in texts]
+        return [3.0 * ("not" in one and "good" in one) - 0.5 * len(one) for one in words]
+
+    model = slalom.Explainer(scores, labels=["no", "yes"]).model
+    text = "not a very good film"
+    (first, second, together), *others = shapiq_interactions(model, text, target="yes", budget=32)
+    assert (first, second) == ("not", "good")
+    assert together == pytest.approx(3.0, abs=1e-3)
+    assert max(abs(effect) for *_, effect in others) < 1e-3
+    assert shapiq_interactions(model, "good", target="yes") == []
+
+
+def test_without_shapiq_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "shapiq", None)
+    with pytest.raises(
+        MissingExtraError, match=r"needs shapiq; install it with: pip install 'slalom-xai\[bench\]'"
+    ):
+        shapiq_pairs(lambda keep: np.zeros(len(keep)), 3, 8)

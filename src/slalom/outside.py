@@ -6,6 +6,8 @@ word, or pairs of string and score, in the order of the text. A function with a 
 one that a caller hands over, with `ask, target` and what it takes of `budget, seed`. A file (Parquet, JSON
 lines) has columns `text`, `scores` and `tokens`: strings in the order of the text (without them, a score for
 each token or word).
+
+Interactions of two words, as the package shapiq finds them by asking the model: `shapiq_interactions`.
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -20,13 +22,17 @@ from typing import cast
 
 import numpy as np
 
+from slalom.checks import at_least_one
 from slalom.errors import InputError, MissingExtraError, SlalomError
 from slalom.files import Record
+from slalom.interactions import strongest_pairs
 from slalom.models.ask import Ask
-from slalom.models.target import Target, probabilities
-from slalom.perturb import whole
+from slalom.models.protocol import Model, Text
+from slalom.models.target import Target, choose_target, probabilities
+from slalom.perturb import from_keep, whole
 from slalom.registry import function_named
-from slalom.tokens import FloatArray, Tokens, carried_over
+from slalom.tokens import BoolArray, FloatArray, Tokens, carried_over
+from slalom.units import Units, grouped
 
 FILES = (".parquet", ".jsonl")
 Rows = dict[str, Record]
@@ -156,3 +162,73 @@ def _scores(tokens: Tokens, told: object, name: str) -> FloatArray:
         f"{name} gave {len(scores)} scores for {len(tokens)} tokens in {len(words)} words; give one for "
         "each, or pairs of string and score"
     )
+
+
+def shapiq_interactions(
+    model: Model,
+    text: Text,
+    *,
+    target: str | int | None = None,
+    units: Units = "words",
+    budget: int = 500,
+    seed: int = 0,
+    k: int = 5,
+) -> list[tuple[str, str, float]]:
+    """The words that work together most, as the package shapiq finds them; beside `Explanation.interactions`.
+
+    Args:
+        model: what is asked, e.g. `Explainer().model`.
+        text: the text.
+        target: the label, by default the predicted one.
+        units: what is paired (docs/units.md).
+        budget: copies of the text that the model is asked about.
+        seed: which copies.
+        k: how many pairs.
+
+    Returns:
+        Both words and their interaction, the strongest first, in units of the label's score.
+
+    Raises:
+        MissingExtraError: where shapiq is not installed.
+
+    Example:
+        >>> from slalom import Explainer
+        >>> from slalom.outside import shapiq_interactions
+        >>> shapiq_interactions(Explainer().model, "not good", k=1)[0][:2]
+        ('not', 'good')
+    """
+    at_least_one(budget=budget, k=k)
+    tokens = grouped(model.tokenize(text), units)
+    ask = Ask(model, tokens)
+    chosen = choose_target(model, target, ask.whole())
+    matrix = shapiq_pairs(lambda keep: chosen.score(ask(from_keep(keep))), len(tokens), budget, seed)
+    return [(tokens.strings[i], tokens.strings[j], x) for i, j, x in strongest_pairs(matrix, k)]
+
+
+def shapiq_pairs(
+    answers: Callable[[BoolArray], FloatArray], n: int, budget: int, seed: int = 0
+) -> FloatArray:
+    """(n, n) the Faithful Shapley Interaction Index of every pair, by shapiq's regression of order two.
+
+    `answers` gives the (N,) scores of copies that keep the tokens in the rows of (N, n). The empty copy is
+    worth 0, as for the Shapley values of a SLALOM.
+    """
+    try:
+        from shapiq import RegressionFSII
+    except ImportError as error:
+        raise MissingExtraError("shapiq", "bench", "interactions by shapiq") from error
+
+    def worth(coalitions: BoolArray) -> FloatArray:
+        kept = np.asarray(coalitions, dtype=bool)
+        some, result = kept.any(axis=1), np.zeros(len(kept))
+        result[some] = answers(kept[some])
+        return result
+
+    matrix = np.zeros((n, n))
+    if n < 2:
+        return matrix
+    found = RegressionFSII(n, max_order=2, random_state=seed).approximate(min(budget, 2**n), worth)
+    for pair, place in found.interaction_lookup.items():
+        if len(pair) == 2:
+            matrix[pair] = matrix[pair[::-1]] = found.values[place]
+    return matrix
