@@ -70,15 +70,17 @@ def whole(corpus: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Two nodes with one processor each; no node has room for the other's worker."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     # The paths of Ray's sockets are bounded: not below pytest's long ones.
-    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as place:
-        made = started(place)
+    folder = tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True)
+    with folder as place, pytest.MonkeyPatch.context() as m:
+        m.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        m.setenv("RAY_TMPDIR", place)  # where a cluster writes its address, too
+        made = started()
         yield made
         made.shutdown()
 
 
-def started(place: str, attempts: int = 5) -> Any:
+def started(attempts: int = 5) -> Any:
     """A cluster that is up. Ray gives a node half a minute, which is not enough on every machine."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray's own, about itself
@@ -86,7 +88,7 @@ def started(place: str, attempts: int = 5) -> Any:
     made, before = Cluster(), _children()
     node = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
     try:
-        made.add_node(**node, temp_dir=place)
+        made.add_node(**node)
         made.add_node(**node)
         made.wait_for_nodes(timeout=HANGS)
     except Exception:
@@ -96,7 +98,7 @@ def started(place: str, attempts: int = 5) -> Any:
                 left.kill()
         if attempts == 1:
             raise
-        return started(place, attempts - 1)
+        return started(attempts - 1)
     return made
 
 
