@@ -28,7 +28,7 @@ _LONGEST_SHORT = 16
 """Copies up to this size are cheap, and most of them."""
 _SHORT, _LONG, _GRADIENTS = 10, 3, 2
 """A portion of size one has so many short copies, times the root of the length, long ones and gradients."""
-_NEAR = {"fast": 0, "balanced": 10, "faithful": 40}
+_NEAR = {"fast": 0, "balanced": 8, "faithful": 40}
 _MOST_GONE = 10
 _BACKWARD = 3
 """A forward and a backward pass cost about this many forward passes."""
