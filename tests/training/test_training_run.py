@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -194,6 +195,31 @@ def test_fine_tuning_an_encoder_without_a_head(trained: Path, tmp_path: Path):
     assert len(explainer.model.tokenize("the food was great " * 4)) == 16
 
 
+@pytest.mark.parametrize("architecture", ["distilbert", "gpt2"])
+def test_of_a_model_that_is_there_the_last_layers_can_be_trained_alone(
+    tmp_path: Path, architecture: Architecture
+):
+    network = Network(architecture, layers=3, width=16, heads=2, vocabulary=200)
+    start = TrainSettings(model=network, epochs=0.2, length=32)
+    trained = train(start, tmp_path / "start", documents=planted(60), test=planted(20, 1), labels=LABELS)
+    settings = TrainSettings(model=str(trained), epochs=1, rate=2e-3, length=32, top_layers=2)
+    out = train(settings, tmp_path / "m", documents=planted(200), test=planted(50, 1), labels=LABELS)
+    before = AutoModelForSequenceClassification.from_pretrained(trained).state_dict()
+    after = AutoModelForSequenceClassification.from_pretrained(out).state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    below = {name for name in before if "embeddings" in name or re.search(r"wte|wpe|(layer|h)\.0\.", name)}
+    assert below
+    assert not moved & below
+    assert {found[2] for name in moved if (found := re.search(r"(layer|h)\.(\d)\.", name))} == {"1", "2"}
+    found = report(out)
+    assert found["settings"]["top_layers"] == 2
+    assert found["trained_parameters"] < found["parameters"]
+    with pytest.raises(InputError, match=r"top_layers=9, and .* has 3 layers"):
+        train(replace(settings, top_layers=9), tmp_path / "n", documents=planted(60), labels=LABELS)
+    with pytest.raises(InputError, match="top_layers is for a model that is there"):
+        TrainSettings(top_layers=1)
+
+
 def test_fine_tuning_a_classifier_of_other_labels(trained: Path, tmp_path: Path):
     settings = TrainSettings(model=str(trained), epochs=0.2, length=300)
     documents = [replace(one, label=place % 3) for place, one in enumerate(planted(60))]
@@ -247,6 +273,7 @@ def test_data_that_teaches_nothing_is_refused(tmp_path: Path, documents: list[Do
         {"dropout": 1.0},
         {"seed": -1},
         {"limit": 0},
+        {"top_layers": 0},
     ],
 )
 def test_senseless_settings_are_refused(wrong: dict[str, Any]):

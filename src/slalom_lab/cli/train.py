@@ -60,6 +60,12 @@ Vocabulary = Annotated[
 NoPositions = Annotated[
     bool, o.option(NETWORK, "--no-positions", help="Position embeddings are zero and stay so.")
 ]
+TopLayers = Annotated[
+    int | None,
+    o.option(
+        TRAINING, "--top-layers", min=1, help="With --from: train so many last layers; the others stay as is."
+    ),
+]
 Epochs = Annotated[float, o.option(TRAINING, "--epochs", help="Passes over the texts; 3 by default.")]
 Batch = Annotated[int, o.option(TRAINING, "--batch", min=1, help="Texts per step; 32 by default.")]
 Rate = Annotated[
@@ -100,6 +106,7 @@ def train(
     length: Length = 256,
     dropout: Dropout = 0.1,
     masked: Masked = False,
+    top_layers: TopLayers = None,
     seed: Seed = 0,
     quiet: o.Quiet = False,
 ) -> None:
@@ -119,6 +126,8 @@ def train(
         shape.setdefault("layers", 1)
     if start is not None and shape:
         raise typer.BadParameter(f"--from keeps the model as it is; leave out --{', --'.join(shape)}")
+    if start is None and top_layers is not None:
+        raise typer.BadParameter("--top-layers is for a model that is there; name it with --from")
     if pair is not None and text is None:
         raise typer.BadParameter("--pair names the second column; name the first with --text")
     with guarded(quiet):
@@ -143,6 +152,7 @@ def train(
             positions=not no_positions,
             dropout=dropout,
             masked=masked,
+            top_layers=top_layers,
             seed=seed,
         )
         with _progress(quiet) as report:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from torch import nn
@@ -161,6 +162,16 @@ def remove_positions(model: nn.Module) -> None:
     for table in tables:
         nn.init.zeros_(table.weight)
         table.weight.requires_grad_(False)
+
+
+def freeze_below(model: PreTrainedModel, layers: int) -> None:
+    """Leave all but the last so many layers as they are, and what stands before them: the embeddings."""
+    stack = max((part for part in model.modules() if isinstance(part, nn.ModuleList)), key=len, default=())
+    if not 1 <= layers <= len(stack):
+        raise InputError(f"top_layers={layers}, and {type(model).__name__} has {len(stack)} layers")
+    first = next(list(stack)[-layers].parameters())
+    for parameter in takewhile(lambda one: one is not first, model.parameters()):
+        parameter.requires_grad_(False)
 
 
 def _names(labels: Sequence[str]) -> Record:

@@ -81,6 +81,7 @@ def train(
         "labels": list(material.labels),
         "length": length,
         "parameters": sum(part.numel() for part in model.parameters()),
+        "trained_parameters": sum(part.numel() for part in model.parameters() if part.requires_grad),
         "seed": settings.seed,
         "settings": settings.as_dict(),
         "seconds": round(time.perf_counter() - start, 2),
@@ -127,6 +128,8 @@ def _prepare(
         model, tokenizer = networks.open_pretrained(settings.model, material.labels, settings.dropout)
     if not settings.positions:
         networks.remove_positions(model)
+    if settings.top_layers is not None:
+        networks.freeze_below(model, settings.top_layers)
     length = min(settings.length, position_limit(model) or settings.length)
     if length < settings.length:
         warnings.warn(

@@ -82,6 +82,7 @@ class TrainSettings:
         attention with dropout on a CPU, and a step takes more than twice as long.
     masked: half of the texts of every step have a random share of their tokens masked, so that the model
         takes a text with masks for as usual as any other (protocol `masked_deletion`).
+    top_layers: train the last so many layers, what follows them and the head; all below stays as it is.
     """
 
     data: str | None = None
@@ -101,9 +102,11 @@ class TrainSettings:
     dropout: float = 0.1
     seed: int = 0
     masked: bool = False
+    top_layers: int | None = None
 
     def __post_init__(self) -> None:
         at_least_one(batch=self.batch, length=self.length, limit=self.limit, test_limit=self.test_limit)
+        at_least_one(top_layers=self.top_layers)
         _number("epochs", self.epochs)
         if self.rate is not None:
             _number("rate", self.rate)
@@ -112,6 +115,10 @@ class TrainSettings:
         check("seed", self.seed, Seed)
         if isinstance(self.model, Network) and self.model.architecture == "mamba" and not self.positions:
             raise InputError("a mamba network has no position embeddings; leave positions as it is")
+        if isinstance(self.model, Network) and self.top_layers is not None:
+            raise InputError(
+                "top_layers is for a model that is there; name its directory as model, or leave it out"
+            )
 
     @property
     def peak_rate(self) -> float:
@@ -120,8 +127,9 @@ class TrainSettings:
     def as_dict(self) -> Record:
         """All settings, with the defaults filled in."""
         settings = {**asdict(self), "rate": self.peak_rate}
-        if not self.masked:  # models of before there was a choice keep their names in the cache
-            del settings["masked"]
+        for name in ("masked", "top_layers"):  # models of before there was a choice keep their names
+            if not settings[name]:
+                del settings[name]
         if isinstance(self.model, Network) and self.model.architecture != "mamba":
             settings["model"]["heads"] = self.model.attention_heads
         if isinstance(self.model, Network) and not self.model.filled:
