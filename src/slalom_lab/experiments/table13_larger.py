@@ -189,7 +189,8 @@ def _fine_tuned(settings: RunSettings, size: Size) -> real.Classifier:
         rate=_TUNING_RATE,
         dropout=0.0,
     )
-    title = f"{_LANGUAGE_MODEL}, last {size.tuned_layers} layers fine-tuned"
+    layers = "last layer" if size.tuned_layers == 1 else f"last {size.tuned_layers} layers"
+    title = f"{_LANGUAGE_MODEL}, {layers} fine-tuned"
     return real.Classifier(title, "BLOOM-7B", tuned, accuracy=right)
 
 
