@@ -82,7 +82,7 @@ def fidelity(
         return result, []
     truth, alone = truth[inner], found.left_out[inner]
     classes = _classes(sizes[inner], answers.queries.size)
-    weights = _weights(classes, sizes[inner])
+    weights = _weights(sizes[inner])
     additive = linear.left_out(answers.queries[inner].counts(), truth, weights)
     apart = found.disagreement / max(float(np.average(alone**2, weights=weights)), np.finfo(float).tiny)
     widest, error, least = (np.sqrt(max(1.0 - part * apart, 0.1)) * alone for part in (0.0, 1.0, 2.0))
@@ -124,12 +124,11 @@ def _classes(sizes: IntArray, n: int) -> IntArray:
     return np.searchsorted(edges, sizes, side="right")
 
 
-def _weights(classes: IntArray, sizes: IntArray) -> FloatArray:
-    """Every class counts as wide as it is, whatever was asked of it."""
-    weights = np.empty(len(sizes))
-    for own in (classes == c for c in np.unique(classes)):
-        weights[own] = np.log((sizes[own].max() + 1) / sizes[own].min()) / own.sum()
-    return weights
+def _weights(sizes: IntArray) -> FloatArray:
+    """Every size counts as wide as it is on a log scale, whatever was asked of it; neighbours share gaps."""
+    distinct, own, counts = np.unique(sizes, return_inverse=True, return_counts=True)
+    edges = np.r_[distinct[0], (distinct[:-1] + 1 + distinct[1:]) / 2, distinct[-1] + 1]
+    return (np.diff(np.log(edges)) / counts)[own]
 
 
 def _r2(truth: FloatArray, error: FloatArray, weights: FloatArray) -> FloatArray:
