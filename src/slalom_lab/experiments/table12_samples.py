@@ -63,7 +63,7 @@ class Size:
 
 SIZES = {
     "quick": Size((500, 1000, 2000), 10, real.CUT, (16, 64), 4),
-    "full": Size((500, 1000, 2000, 5000), 60, 48, (8, 16, 32, 64), 24),
+    "full": Size((500, 1000, 2000, 5000), 100, 48, (8, 16, 32, 64), 24),
 }
 """The paper has 10,000 too, which there are no better than 5,000."""
 

@@ -61,8 +61,8 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(20, 500, real.CUT), "full": Size(60, 384, 48)}
-"""Eight samples for each token; the paper has 5,000 for reviews of up to 512."""
+SIZES = {"quick": Size(20, 500, real.CUT), "full": Size(100, 480, 48)}
+"""Ten samples for each token; the paper has 5,000 for reviews of up to 512."""
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
