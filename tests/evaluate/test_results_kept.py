@@ -22,7 +22,7 @@ from slalom.errors import InputError
 from slalom.evaluate.report import markdown
 from slalom.evaluate.results import Results
 from slalom.evaluate.run import evaluate
-from slalom.evaluate.store import LINES, EvaluationFolder, load
+from slalom.evaluate.store import LINES, LOCK, BusyError, EvaluationFolder, load
 from slalom.evaluate.table import Table
 from slalom.theory.planted import planted_function
 
@@ -159,6 +159,17 @@ def test_two_runs_cannot_share_a_directory(tmp_path: Path):
     with EvaluationFolder(tmp_path, {"seed": 0}), pytest.raises(InputError, match="another run is writing"):
         EvaluationFolder(tmp_path, {"seed": 0})
     EvaluationFolder(tmp_path, {"seed": 0}).__exit__()
+    EvaluationFolder(tmp_path, {"seed": 0}).__exit__()
+
+
+def test_a_directory_is_looked_at_under_its_lock(tmp_path: Path):
+    """What another run just wrote there counts, and a waiting one meets the same lock file after it."""
+    with EvaluationFolder(tmp_path, {"seed": 0}), pytest.raises(BusyError):
+        EvaluationFolder(tmp_path, {"seed": 1})
+    assert (tmp_path / LOCK).exists()
+    for _ in range(2):
+        with pytest.raises(InputError, match="other settings"):
+            EvaluationFolder(tmp_path, {"seed": 1})  # a refusal leaves the directory free
 
 
 SCRIPT = """

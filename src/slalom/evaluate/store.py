@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
@@ -46,17 +47,21 @@ def load(out: str | os.PathLike[str]) -> Results:
     return Results(settings, tuple(_read(lines.read_bytes())[0]) if lines.exists() else ())
 
 
+class BusyError(InputError):
+    """Another run is writing to the directory."""
+
+
 class EvaluationFolder:
     """A directory of finished documents, open for more. One process at a time writes to it."""
 
     def __init__(self, out: str | os.PathLike[str], settings: Record, *, fresh: bool = False):
         self.out = Path(out)
         self.settings = plain(settings)
+        self._lock = ExitStack()
         try:
             self.out.mkdir(parents=True, exist_ok=True)
-            _check(self.out, self.settings, fresh)
-            self._lock = _locked(self.out)
-            self._file = (self.out / LINES).open("a+b")
+            self._lock.enter_context(locked(self.out))
+            self._file = self._open(fresh)
         except OSError as error:
             raise InputError(f"cannot write to {os.fspath(out)!r}: {error.strerror or error}") from error
         if fresh:
@@ -71,6 +76,15 @@ class EvaluationFolder:
         self._file.truncate(whole)  # what a kill left half-written
         self.finished = {document.key: document for document in found}
         self._mark = time.perf_counter()
+
+    def _open(self, fresh: bool) -> BinaryIO:
+        """The file of documents, checked under the lock: another run may just have begun here."""
+        try:
+            _check(self.out, self.settings, fresh)
+            return (self.out / LINES).open("a+b")
+        except BaseException:
+            self._lock.close()
+            raise
 
     def add(self, document: Finished) -> None:
         """Keep a finished document: once this returns, a kill cannot take it away."""
@@ -88,9 +102,7 @@ class EvaluationFolder:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
-        with suppress(OSError):  # on Windows nothing that is open can be removed
-            (self.out / LOCK).unlink()
-        self._lock.release()
+        self._lock.close()  # its file stays: who waits for one that is removed shuts nobody out
 
 
 def _settings(out: Path) -> Record | None:
@@ -115,14 +127,18 @@ def _check(out: Path, settings: Record, fresh: bool) -> None:
         check_same(there, settings, f"{str(out)!r} holds an evaluation with other settings")
 
 
-def _locked(out: Path) -> FileLock:
-    """The directory for this process alone, until the lock is released or the process ends."""
+@contextmanager
+def locked(out: Path) -> Generator[None]:
+    """Inside, the directory is for this process alone; raises a BusyError where it is another one's."""
     lock = FileLock(out / LOCK)
     try:
         lock.acquire(blocking=False)
     except Timeout as error:
-        raise InputError(f"another run is writing to {str(out)!r}; choose another --out") from error
-    return lock
+        raise BusyError(f"another run is writing to {str(out)!r}; choose another --out") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _read(data: bytes) -> tuple[list[Finished], int]:
