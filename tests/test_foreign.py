@@ -222,6 +222,131 @@ def test_scores_are_carried_over_by_their_place_in_the_text():
     assert clean("##") == "##"
 
 
+NAMES = ("negative", "positive")
+
+
+def shap_like(names: Any, values: Any) -> Any:
+    """What a shap.Explanation of "good film" holds: the second output is the one that `good` speaks for."""
+    words = np.array(["good ", "film"], dtype=object)
+    return SimpleNamespace(values=np.array(values), data=words, base_values=0.0, output_names=names)
+
+
+@pytest.mark.parametrize("order", [NAMES, NAMES[::-1]])
+def test_shap_s_labels_are_taken_by_name_whatever_their_order(order: Any, explainer: slalom.Explainer):
+    for_label = {"positive": [2.0, 0.5], "negative": [-2.0, -0.5]}
+    values = np.array([for_label[name] for name in order]).T
+    for target, label in (*((name, name) for name in NAMES), (0, order[0]), (1, order[1])):
+        known: Any
+        for known in ({}, {"explainer": explainer}):
+            told = Explanation.from_shap(shap_like(list(order), values), target=target, **known)
+            assert told.target == label
+            np.testing.assert_allclose(told.score(), for_label[label])
+    best = Explanation.from_shap(shap_like(list(order), values), explainer=explainer)
+    assert (best.target, best.score()[0]) == ("positive", 2.0), "the largest output, by its name"
+
+
+def test_labels_that_the_model_does_not_have_are_refused(explainer: slalom.Explainer):
+    values = [[-2.0, 2.0], [-0.5, 0.5]]
+    with pytest.raises(InputError, match=r"calls its labels bad, good; the model's are negative, positive"):
+        Explanation.from_shap(shap_like(["bad", "good"], values), explainer=explainer)
+    unnamed = Explanation.from_shap(shap_like(None, values), target=0, explainer=explainer)
+    assert (unnamed.target, unnamed.score()[0]) == ("negative", -2.0), "numbers count the model's labels"
+
+
+def test_one_output_of_shap_keeps_its_name(explainer: slalom.Explainer):
+    one = shap_like("negative", [-2.0, -0.5])
+    assert Explanation.from_shap(one).target == "negative"
+    assert Explanation.from_shap(one, explainer=explainer).target == "negative"
+    with pytest.raises(InputError, match="of the output 'negative', not of 'positive'"):
+        Explanation.from_shap(one, target="positive", explainer=explainer)
+
+
+@pytest.mark.parametrize("order", [NAMES, NAMES[::-1], None])
+def test_lime_s_labels_are_taken_by_name_whatever_their_order(order: Any, explainer: slalom.Explainer):
+    from lime.lime_text import LimeTextExplainer
+
+    places = [1, 0] if order == NAMES[::-1] else [0, 1]
+    lime = LimeTextExplainer(class_names=order, random_state=0)
+
+    def predict(texts: Any) -> np.ndarray:
+        return np.array([[0.2, 0.8] if "great" in text else [0.7, 0.3] for text in texts])[:, places]
+
+    found = lime.explain_instance("a great film", predict, labels=(0, 1), num_samples=80)
+    for label, place in zip(NAMES, places, strict=True):
+        target = place if order is None else label
+        told = Explanation.from_lime(found, target=target, explainer=explainer)
+        assert told.target == label
+        assert (told.score()[1] > 0) == (label == "positive")
+
+
+def test_ferret_s_label_is_named_by_the_labels_given(explainer: slalom.Explainer):
+    found = FerretExplanation("great films", ["great", "films"], np.array([1.0, 2.0]), "LIME", 0)
+    assert Explanation.from_ferret(found, labels=NAMES[::-1], explainer=explainer).target == "positive"
+    assert Explanation.from_ferret(found, explainer=explainer).target == "negative"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        (["Ġun", "believ", "able", "Ġfilm"], "unbelievable film"),
+        (["▁un", "believ", "able", "▁film", "</s>"], "unbelievable film"),
+        (["[CLS]", "un", "##believ", "##able", "film", "[SEP]"], "unbelievable film"),
+        (["un", "believ", "able</w>", "film</w>"], "unbelievable film"),
+    ],
+)
+def test_inseq_s_pieces_are_joined_by_their_marks(pieces: Any, text: str, explainer: slalom.Explainer):
+    values = torch.arange(1.0, len(pieces) + 1)[:, None]
+    generated = [SimpleNamespace(token="Ġindeed")]
+    one = SimpleNamespace(
+        source=[SimpleNamespace(token=piece) for piece in pieces],
+        target=generated,
+        source_attributions=values,
+        attr_pos_start=0,
+    )
+    told = Explanation.from_inseq(one)
+    assert told.tokens.text == text
+    assert [told.tokens.strings[place] for place in (0, 1, 2, 3)] == ["un", "believ", "able", "film"]
+    with pytest.raises(InputError, match=r"no label of the model; say for which of negative, positive"):
+        Explanation.from_inseq(one, explainer=explainer)
+    ours = Explanation.from_inseq(one, target="positive", explainer=explainer)
+    assert ours.target == "positive"
+    assert ours.score().sum() == pytest.approx(told.score().sum())
+    spaced = Explanation.from_inseq(one, text=f"An {text}!", target="positive")
+    assert (spaced.tokens.text, spaced.target) == (f"An {text}!", "positive")
+    with pytest.raises(InputError, match="there is no step 5; there are 1"):
+        Explanation.from_inseq(one, step=5)
+
+
+def test_objects_of_another_kind_are_told(explainer: slalom.Explainer):
+    for read in (
+        Explanation.from_shap,
+        Explanation.from_lime,
+        Explanation.from_inseq,
+        Explanation.from_ferret,
+    ):
+        with pytest.raises(InputError, match=r"expected .*; got str"):
+            read("not an explanation")
+    with pytest.raises(InputError, match=r"expected a tensor of attributions; got str"):
+        Explanation.from_captum("abc", ["a", "b", "c"])
+    with pytest.raises(InputError, match="not finite: 1 NaN"):
+        Explanation.from_captum([1.0, float("nan")], ["a", "b"])
+    table = SimpleNamespace(
+        values=np.zeros((2, 3)), data=np.zeros((2, 3)), base_values=np.zeros(2), output_names=None
+    )
+    with pytest.raises(InputError, match="columns of a table"):
+        Explanation.from_shap(table, row=0)
+
+
+def test_tokens_of_another_text_are_refused(explainer: slalom.Explainer):
+    with pytest.raises(
+        InputError, match=r"most of the tokens do not stand in the text 'a great film', 'zzz'"
+    ):
+        Explanation.from_captum([1.0, 2.0], ["zzz", "zzz"], text="a great film", explainer=explainer)
+    some = ["[CLS]", "<s>", "a", "great", "movie", "[SEP]"]
+    told = Explanation.from_captum(np.ones(6), some, text="a great film", explainer=explainer)
+    np.testing.assert_allclose(told.score(), [1.0, 1.0, 0.0])
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(InputError, match="2 tokens, but 1 scores"):
         from_words("x", ["a", "b"], [1.0])

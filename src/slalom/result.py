@@ -52,10 +52,12 @@ class Words(LimeOptions, total=False):
 
 
 class InseqOptions(TypedDict, total=False):
-    """Which of several texts, which generated token, and the model."""
+    """Which of several texts, which generated token, the text, which label, and the model."""
 
     row: int | None
     step: int | None
+    text: str | None
+    target: str | int | None
     explainer: HasModel | None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,6 +10,8 @@ from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from slalom.errors import InputError
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -133,14 +136,21 @@ class Tokens:
 
 _MARKS = ("##", "Ġ", "▁", "Ċ", "</w>")
 """What tokenizers write into a token to say where it stands."""
+_SPECIAL = re.compile(r"\[[A-Z0-9_]+\]|<\S+>")
+"""Tokens that stand for something else than a part of the text."""
 
 
-def carried_over(tokens: Tokens, strings: Sequence[str], scores: FloatArray) -> FloatArray:
+def carried_over(
+    tokens: Tokens, strings: Sequence[str], scores: FloatArray, text: str | None = None
+) -> FloatArray:
     """(n,) scores of other units of the same text, carried over to its tokens by their characters.
 
     A unit that covers several tokens is shared out evenly among them, several units in a token add up.
+    `text` is the one that the units are of, where the tokens are of its beginning.
     """
-    spans, result = find(tokens.text, strings), np.zeros(len(tokens))
+    whole = tokens.text if text is None else text
+    spans, result = find(whole, strings), np.zeros(len(tokens))
+    check_found(whole, strings, spans)
     starts, ends = tokens.spans[:, 0], tokens.spans[:, 1]
     for (low, high), score in zip(spans.tolist(), scores.tolist(), strict=True):
         inside = np.flatnonzero((np.minimum(ends, high) - np.maximum(starts, low)) > 0)
@@ -162,6 +172,23 @@ def find(text: str, strings: Sequence[str]) -> IntArray:
             place = at + len(word)
             spans[number] = at, place
     return spans
+
+
+def check_found(text: str, strings: Sequence[str], spans: IntArray) -> None:
+    """Refuse units where most of them, special tokens apart, stand nowhere in the text."""
+    there = spans[:, 1] > spans[:, 0]
+    lost = [s for s, found in zip(strings, there, strict=True) if not found and clean(s) and not special(s)]
+    if len(lost) > int(there.sum()) or not there.any():
+        named = ", ".join(map(repr, lost[:3] or strings[:3]))
+        raise InputError(
+            f"most of the tokens do not stand in the text {text[:40]!r}, {named} among them; give the "
+            "tokens of this text, in their order and as it writes them"
+        )
+
+
+def special(string: str) -> bool:
+    """Whether a token looks like [CLS], <s> or <|endoftext|>."""
+    return _SPECIAL.fullmatch(string.strip()) is not None
 
 
 def clean(string: str) -> str:

@@ -8,54 +8,16 @@ tokens by their place in the text, so that every protocol can judge them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from slalom.errors import InputError
 from slalom.explanation import Explanation
+from slalom.foreign.words import from_words, joined, numbers, place_of, reading, row_of
 from slalom.result import HasModel, Words
-from slalom.tokens import FloatArray, carried_over, clean, find, own_tokens
-
-Label = str | int | None
-UNKNOWN = "The model's probabilities are not known here: only scores were handed over."
-
-
-def from_words(
-    method: str,
-    strings: Sequence[str],
-    scores: ArrayLike,
-    *,
-    text: str | None = None,
-    target: str | int | None = None,
-    labels: Sequence[str] | None = None,
-    probabilities: ArrayLike | None = None,
-    output: float | None = None,
-    explainer: HasModel | None = None,
-) -> Explanation:
-    """An explanation by another package: its tokens or words, and a score for each."""
-    numbers = np.asarray(scores, dtype=float).ravel()
-    if len(numbers) != len(strings):
-        raise InputError(f"{method!r} has {len(strings)} tokens, but {len(numbers)} scores")
-    told = " ".join(strings) if text is None else text
-    if explainer is not None:
-        return _of_model(method, strings, numbers, told, target, explainer)
-    spans = find(told, strings)
-    if not (kept := spans[:, 1] > spans[:, 0]).any():
-        raise InputError(f"none of the tokens of {method!r} stands in the text {told[:40]!r}")
-    names, label, chances = _labels(labels, target, probabilities)
-    return Explanation(
-        tokens=own_tokens(told, spans[kept]),
-        method=method,
-        target=label,
-        labels=names,
-        probabilities=chances,
-        output=float(numbers.sum() if output is None else output),
-        scores={"attribution": numbers[kept]},
-        ranking="attribution",
-        notes=() if probabilities is not None else (UNKNOWN,),
-    )
+from slalom.tokens import FloatArray, clean
 
 
 def from_shap(
@@ -88,37 +50,47 @@ def from_shap(
         >>> from_shap(found).top(1)[0][0]
         'bad'
     """
-    result: Any = found
-    values, data, base = result.values, result.data, np.asarray(result.base_values, dtype=float)
-    if not isinstance(data[0], str):  # a batch of texts
-        row = _row(row, len(data))
-        values, data = values[row], data[row]
-        base = base[row] if base.ndim and base.shape[0] == len(result.data) else base
-    values = np.asarray(values, dtype=float)
-    names = [str(name) for name in result.output_names] if result.output_names is not None else None
+    with reading("a shap.Explanation of texts", found):
+        parts, values, base, names = _shap_parts(found, row)
+    whole = "".join(parts)
     if values.ndim == 1:
-        return from_words(
-            "shap",
-            [str(part) for part in data],
-            values,
-            text="".join(map(str, data)),
-            target=target,
-            output=float(np.ravel(base)[0] + values.sum()),
-            explainer=explainer,
-        )
+        if isinstance(names, str) and target not in (None, names):
+            raise InputError(f"these are shap's scores of the output {names!r}, not of {target!r}")
+        label = names if isinstance(names, str) else target
+        output = float(base.ravel()[0] + values.sum())
+        return from_words("shap", parts, values, text=whole, target=label, output=output, explainer=explainer)
     outputs = np.broadcast_to(base, values.shape[1:]) + values.sum(axis=0)
-    place = _place(target, names, int(outputs.argmax()), values.shape[1])
+    labels = [str(place) for place in range(len(outputs))] if names is None else list(names)
+    place = place_of(target, labels, int(outputs.argmax()), len(outputs))
     return from_words(
         "shap",
-        [str(part) for part in data],
+        parts,
         values[:, place],
-        text="".join(map(str, data)),
-        target=place if names is None or explainer is not None else names[place],
-        labels=names or [str(i) for i in range(values.shape[1])],
+        text=whole,
+        target=place,
+        labels=labels,
         probabilities=_chances(outputs),
         output=float(outputs[place]),
         explainer=explainer,
     )
+
+
+def _shap_parts(
+    found: object, row: int | None
+) -> tuple[list[str], FloatArray, FloatArray, str | list[str] | None]:
+    """The parts of a text, their scores, what nothing is worth, and the outputs' names, or the only one's."""
+    result: Any = found
+    values, data, base = result.values, result.data, np.asarray(result.base_values, dtype=float)
+    if not isinstance(data[0], str):  # a batch of texts
+        place = row_of(row, len(data))
+        values, data = values[place], data[place]
+        base = base[place] if base.ndim and base.shape[0] == len(result.data) else base
+    if not all(isinstance(part, str) for part in data):
+        raise InputError("these are shap's scores of the columns of a table, and not of the parts of a text")
+    names = result.output_names
+    if names is not None and not isinstance(names, str):
+        names = [str(name) for name in names]
+    return [str(part) for part in data], numbers(values), base, names
 
 
 def from_captum(attributions: ArrayLike, tokens: Sequence[str], **options: Unpack[Words]) -> Explanation:
@@ -143,7 +115,8 @@ def from_captum(attributions: ArrayLike, tokens: Sequence[str], **options: Unpac
         >>> from_captum([0.5, -1.0], ["not", "bad"]).top(1)[0][0]
         'bad'
     """
-    values = _numbers(attributions)
+    with reading("a tensor of attributions", attributions):
+        values = numbers(attributions)
     if values.ndim > 1 and values.shape[0] == 1 and values.shape[0] != len(tokens):
         values = values[0]
     values = values.sum(axis=-1) if values.ndim == 2 else values
@@ -177,25 +150,27 @@ def from_lime(
         >>> from_lime(LimeTextExplainer(random_state=0).explain_instance("so bad", rule)).top(1)[0][0]
         'bad'
     """
-    result: Any = found
-    indexed = result.domain_mapper.indexed_string
-    names = [str(name) for name in result.class_names] if result.class_names is not None else None
-    known = list(result.local_exp)
-    place = known[0] if target is None else _place(target, names, known[0], 1 + max(known))
-    if place not in result.local_exp:
-        raise InputError(f"lime explained the labels {known}, not {place}")
-    at: dict[int, tuple[str, float]] = {}
-    for word, weight in result.local_exp[place]:
-        for start in np.asarray(indexed.string_position(word)).ravel():
-            at[int(start)] = (indexed.word(word), float(weight))
-    strings, scores = zip(*(at[start] for start in sorted(at)), strict=True)
+    with reading("lime's explanation of a text", found):
+        result: Any = found
+        indexed = result.domain_mapper.indexed_string
+        names = [str(name) for name in result.class_names] if result.class_names is not None else None
+        known = list(result.local_exp)
+        place = known[0] if target is None else place_of(target, names, known[0], 1 + max(known))
+        if place not in result.local_exp:
+            raise InputError(f"lime explained the labels {known}, not {place}")
+        at: dict[int, tuple[str, float]] = {}
+        for word, weight in result.local_exp[place]:
+            for start in np.asarray(indexed.string_position(word)).ravel():
+                at[int(start)] = (indexed.word(word), float(weight))
+        strings, scores = zip(*(at[start] for start in sorted(at)), strict=True)
+        text = indexed.raw_string()
     chances = getattr(found, "predict_proba", None)
     return from_words(
         "lime",
         strings,
         scores,
-        text=indexed.raw_string(),
-        target=place if names is None or explainer is not None else names[place],
+        text=text,
+        target=place,
         labels=names,
         probabilities=chances,
         explainer=explainer,
@@ -203,7 +178,13 @@ def from_lime(
 
 
 def from_inseq(
-    found: object, *, row: int | None = None, step: int | None = None, explainer: HasModel | None = None
+    found: object,
+    *,
+    row: int | None = None,
+    step: int | None = None,
+    text: str | None = None,
+    target: str | int | None = None,
+    explainer: HasModel | None = None,
 ) -> Explanation:
     """inseq's attribution of the input, summed over the generated tokens, or for one of them.
 
@@ -211,6 +192,8 @@ def from_inseq(
         found: what inseq gave.
         row: which of its texts, where there are several.
         step: one generated token instead of all.
+        text: the text, where it is not the tokens joined.
+        target: the label that was explained, where it is not called as what was generated.
         explainer: with it, the explanation has the tokens and labels of its model.
 
     Returns:
@@ -229,18 +212,36 @@ def from_inseq(
         >>> from_inseq(found).top(1)[0][0]
         'bad'
     """
+    with reading("inseq's attribution", found):
+        pieces, scores, generated = _inseq_parts(found, row, step)
+    whole = joined(pieces) if text is None else text
+    label = (joined(generated) or "generated") if target is None else target
+    known = () if explainer is None else explainer.model.labels
+    if target is None and known and str(label).lower() not in [name.lower() for name in known]:
+        raise InputError(
+            f"inseq explains the generated text {label!r}, which is no label of the model; say for which of "
+            f"{', '.join(known)} the scores are: target="
+        )
+    return from_words(
+        "inseq", list(map(clean, pieces)), scores, text=whole, target=label, explainer=explainer
+    )
+
+
+def _inseq_parts(found: object, row: int | None, step: int | None) -> tuple[list[str], FloatArray, list[str]]:
+    """The pieces of the input, their scores, and the pieces that were generated."""
     sequences = getattr(found, "sequence_attributions", [found])
-    one: Any = sequences[_row(row, len(sequences))]
+    one: Any = sequences[row_of(row, len(sequences))]
     if one.source_attributions is not None:
         tokens, raw = one.source, one.source_attributions
     else:  # a decoder attributes to its own prefix
         tokens, raw = one.target[: one.attr_pos_start], one.target_attributions[: one.attr_pos_start]
-    values = np.nan_to_num(_numbers(raw))
+    values = np.nan_to_num(numbers(raw))
     values = values.sum(axis=2) if values.ndim == 3 else values
+    if step is not None and not 0 <= step < values.shape[1]:
+        raise InputError(f"there is no step {step}; there are {values.shape[1]}, from 0 on")
     scores = values.sum(axis=1) if step is None else values[:, step]
-    strings = [clean(token.token) for token in tokens]
-    target = "".join(token.token for token in one.target[one.attr_pos_start :]) or None
-    return from_words("inseq", strings, scores, target=clean(target or "generated"), explainer=explainer)
+    generated = [token.token for token in one.target[one.attr_pos_start :]]
+    return [token.token for token in tokens], scores, generated
 
 
 def from_ferret(
@@ -267,79 +268,11 @@ def from_ferret(
         >>> from_ferret(found).top(1)[0][0]
         'bad'
     """
-    result: Any = found
-    return from_words(
-        f"ferret {result.explainer}",
-        list(result.tokens),
-        result.scores,
-        text=result.text,
-        target=result.target,
-        labels=labels,
-        explainer=explainer,
-    )
-
-
-def _numbers(given: ArrayLike) -> FloatArray:
-    """An array, also of a tensor that is on some device and has gradients."""
-    for name in ("detach", "cpu", "numpy"):
-        step = getattr(given, name, None)
-        given = cast("ArrayLike", step()) if callable(step) else given
-    return np.asarray(given, dtype=float)
-
-
-def _of_model(
-    method: str, strings: Sequence[str], scores: FloatArray, text: str, target: Label, explainer: HasModel
-) -> Explanation:
-    from slalom.models.ask import Ask
-    from slalom.models.target import choose_target, probabilities
-
-    ask = Ask(explainer.model, explainer.model.tokenize(text))
-    logits = ask.whole()
-    chosen = choose_target(explainer.model, target, logits)
-    return Explanation(
-        tokens=ask.tokens,
-        method=method,
-        target=chosen.label,
-        labels=chosen.labels,
-        probabilities=probabilities(logits[None], chosen.activation)[0],
-        output=float(chosen.score(logits[None])[0]),
-        scores={"attribution": carried_over(ask.tokens, strings, scores)},
-        ranking="attribution",
-    )
-
-
-def _labels(
-    labels: Sequence[str] | None, target: str | int | None, probabilities: ArrayLike | None
-) -> tuple[tuple[str, ...], str, FloatArray]:
-    """Names, the target's name, and probabilities; unknown ones are shared out evenly."""
-    if labels is None:
-        count = 1 if probabilities is None else len(np.asarray(probabilities))
-        only = "label" if target is None else str(target)
-        labels = [str(i) for i in range(count)] if count > 1 else [only]
-    names = tuple(str(name) for name in labels)
-    place = _place(target, names, 0, len(names)) if len(names) > 1 else 0
-    even = np.full(len(names), 1.0 / len(names))
-    return names, names[place], even if probabilities is None else np.asarray(probabilities, dtype=float)
-
-
-def _place(target: str | int | None, names: Sequence[str] | None, default: int, count: int) -> int:
-    if target is None:
-        return default
-    if isinstance(target, str):
-        if names is None or target not in names:
-            raise InputError(f"there is no label {target!r}; the labels are: {', '.join(names or ())}")
-        return list(names).index(target)
-    if not 0 <= int(target) < count:
-        raise InputError(f"there is no label number {target}; there are {count}")
-    return int(target)
-
-
-def _row(row: int | None, count: int) -> int:
-    if row is None and count != 1:
-        raise InputError(f"these are explanations of {count} texts; say which one with row=0 … {count - 1}")
-    if row is not None and not 0 <= row < count:
-        raise InputError(f"there is no text number {row}; there are {count}")
-    return row or 0
+    with reading("ferret's explanation", found):
+        result: Any = found
+        name, tokens, text = f"ferret {result.explainer}", list(result.tokens), str(result.text)
+        scores, target = numbers(result.scores), result.target
+    return from_words(name, tokens, scores, text=text, target=target, labels=labels, explainer=explainer)
 
 
 def _chances(outputs: FloatArray) -> FloatArray | None:
