@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from slalom.cli import app
 from slalom.errors import InputError
 from slalom_lab import experiments
+from slalom_lab.experiments._shared import real, runner
 from slalom_lab.experiments._shared.outcome import Row, RunSettings, mean_row, read_outcome
 from slalom_lab.experiments._shared.report import judged_anew, write_report
 from slalom_lab.experiments._shared.rows import rows_of, table
@@ -128,6 +129,80 @@ def test_the_verdict_follows_the_rows(tmp_path: Path) -> None:
     assert full.outcome is not None
     assert full.outcome.seeds == (4,)
     assert full.sentence == "the sum is 3"
+
+
+def _git(folder: Path, *asked: str) -> None:
+    named = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    subprocess.run(["git", *named, *asked], cwd=folder, check=True, capture_output=True)
+
+
+def test_a_change_anywhere_in_the_source_is_told(tmp_path: Path) -> None:
+    inner = tmp_path / "src" / "lab" / "_shared"
+    inner.mkdir(parents=True)
+    (tmp_path / "src" / "other.py").write_text("1\n")
+    (tmp_path / "page.md").write_text("1\n")
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "add", "-A")
+    _git(tmp_path, "commit", "-q", "-m", "all")
+    clean = runner.commit(inner)
+    assert clean is not None
+    assert "changes" not in clean
+    (tmp_path / "page.md").write_text("2\n")
+    assert runner.commit(inner) == clean
+    (tmp_path / "src" / "other.py").write_text("2\n")
+    assert runner.commit(inner) == f"{clean} with changes"
+    assert runner.commit(Path("/")) is None
+
+
+def test_an_encoder_that_joins_by_itself_belongs_to_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(real, "installed", lambda: None)
+    reproduce(["toy_sum"], tmp_path, RunSettings("full"))
+    monkeypatch.setattr(real, "installed", lambda: tmp_path)
+    with pytest.raises(InputError, match=r"other settings .*installed None"):
+        reproduce(["toy_sum"], tmp_path, RunSettings("full"))
+    reproduce(["toy_sum"], tmp_path, RunSettings("full"), fresh=True)
+    document = json.loads((tmp_path / "toy_sum" / "outcome.json").read_text())
+    assert document["run"]["installed"] == real.PACKAGE
+    reproduce(["toy_sum"], tmp_path / "quick", RunSettings())
+    assert "installed" not in json.loads((tmp_path / "quick" / "toy_sum" / "outcome.json").read_text())["run"]
+
+
+def test_what_is_kept_from_another_commit_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(runner, "commit", lambda: "aaa")
+    reproduce(["toy_sum"], tmp_path, RunSettings())
+    reproduce(["toy_sum"], tmp_path, RunSettings(), tell=lambda _, what: said.append(what))
+    assert said == []
+    monkeypatch.setattr(runner, "commit", lambda: "bbb")
+    reproduce(["toy_sum"], tmp_path, RunSettings(), tell=lambda _, what: said.append(what))
+    assert said == ["kept from commit aaa; this is bbb (--fresh runs it again)"]
+    assert runs(tmp_path) == 1
+
+
+def test_time_before_an_interruption_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, settings = experiments.load("toy_sum"), RunSettings()
+    whole, now = module.run, [100.0]
+    monkeypatch.setattr(runner.time, "perf_counter", lambda: now[0])
+
+    def stopped(here: RunSettings) -> None:
+        now[0] += 50.0
+        here.say("half of it")
+        raise KeyboardInterrupt
+
+    def ended(here: RunSettings) -> object:
+        now[0] += 7.0
+        return whole(here)
+
+    monkeypatch.setattr(module, "run", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(["toy_sum"], tmp_path, settings)
+    assert json.loads((tmp_path / "toy_sum" / "spent.json").read_text())["seconds"] == 50.0
+    monkeypatch.setattr(module, "run", ended)
+    assert reproduce(["toy_sum"], tmp_path, settings)[0].seconds == 57.0
+    assert not (tmp_path / "toy_sum" / "spent.json").exists()
+    assert reproduce(["toy_sum"], tmp_path, settings, fresh=True)[0].seconds == 7.0
 
 
 def test_missing_data_and_failures_do_not_stop_the_others(tmp_path: Path) -> None:

@@ -31,8 +31,9 @@ from slalom_lab.experiments import (
     table12_samples,
     table13_larger,
 )
-from slalom_lab.experiments._shared import real, reviews, smollm
+from slalom_lab.experiments._shared import real, reviews, smollm, together
 from slalom_lab.experiments._shared.outcome import Findings, NotRun, Row, RunSettings, select
+from slalom_lab.experiments._shared.verdicts import pooled
 
 
 def _reviews(folder: Path) -> None:
@@ -84,6 +85,8 @@ def test_naive_bayes(settings: RunSettings) -> None:
     outcome = table2a_naive_bayes.run(settings, table2a_naive_bayes.Size(3, 60, 32, 30))
     consistent("table2a_naive_bayes", outcome)
     found = by_measure(outcome)
+    gap = found["values over importances"].ours
+    assert gap == pytest.approx(found["values"].ours - found["importances"].ours)  # type: ignore[operator]
     assert (found["values"].n, found["values"].paper) == (3, 0.75)
     verdict, sentence = table2a_naive_bayes.parts(outcome.rows)["word counts (E.2, Fig. 7)"]
     assert f"values {found['values'].ours:.3f}" in sentence
@@ -145,13 +148,54 @@ def test_a_network_that_is_no_transformer(settings: RunSettings) -> None:
 
 
 def test_run_time(settings: RunSettings) -> None:
-    outcome = table11_runtime.run(settings, table11_runtime.Size((40, 1000), 1, 24))
+    outcome = table11_runtime.run(settings, table11_runtime.Size((40, 1000), 2, 24))
     assert list(table11_runtime.parts(outcome.rows)) == [
-        "gradients and integrated gradients are the quickest"
+        "as many times faster as the paper's",
+        "gradients and integrated gradients are the quickest",
     ]
     consistent("table11_runtime", outcome)
-    assert all(row.ours > 0 for row in outcome.rows if row.ours is not None)
+    seconds = [row for row in outcome.rows if row.measure in table11_runtime.SAMPLED]
+    assert all(row.ours > 0 for row in seconds if row.ours is not None)
     assert [row.paper for row in outcome.rows if row.measure == "LIME"] == [None, 1.55]
+    own = [row for row in outcome.rows if row.measure == table11_runtime.OVER["LIME"]]
+    assert [row.where["samples"] for row in own] == [40, 1000, table11_runtime.ALL]
+    assert all(row.n == 2 and row.error is not None for row in own)
+    assert own[2].ours == pytest.approx(np.mean([own[0].ours, own[1].ours]))  # type: ignore[list-item]
+    assert own[1].paper == pytest.approx(np.log(1.55 / 0.24))
+
+
+def _ratios(lime: float, shap: float, quickest: float, **where: str | int) -> list[Row]:
+    logs = {
+        table11_runtime.OVER["LIME"]: np.log(lime),
+        table11_runtime.OVER["SHAP"]: np.log(shap),
+        table11_runtime.QUICKEST: np.log(quickest),
+    }
+    return [Row(where, name, float(value), 0.05, 8) for name, value in logs.items()]
+
+
+@pytest.mark.parametrize(
+    ("lime", "shap", "quickest", "verdicts"),
+    [
+        (9, 20, 5, [True, True, True]),
+        (2, 3, 0.5, [False, True, False]),
+        (9, 40, 1.01, [None, True, None]),
+    ],
+)
+def test_how_many_times_faster(lime: float, shap: float, quickest: float, verdicts: list[object]) -> None:
+    rows = _ratios(lime, shap, quickest, samples=table11_runtime.ALL)
+    rows += _ratios(lime, shap, quickest, samples=1000, size=table11_runtime.LARGER)
+    assert [verdict for verdict, _ in table11_runtime.parts(rows).values()] == verdicts
+
+
+def test_the_papers_larger_model_is_known() -> None:
+    rows = table11_runtime._rows(
+        {"samples": 1000},
+        {name: [1.0, 2.0] for name in (*table11_runtime.SAMPLED, *table11_runtime.ONCE)},
+        table11_runtime.PAPER_LARGER,
+    )
+    papers = {row.measure: row.paper for row in rows}
+    assert papers["SHAP"] == 25.04
+    assert np.exp(papers[table11_runtime.OVER["LIME"]] or 0.0) == pytest.approx(15.73 / 0.62)
 
 
 def test_fewer_samples(settings: RunSettings) -> None:
@@ -260,14 +304,40 @@ def test_function_words_must_be_clearly_less_important(ours: float, verdict: boo
     assert fig11_review.judge([Row(where, reviews.FOR, 0), *rows[1:]])[0] is False
 
 
-def test_the_part_of_the_documents(settings: RunSettings) -> None:
-    classifier = real.Classifier("part", "BERT", Explainer(), part=0.5)
-    texts = real.documents(settings, "imdb", 4)
-    methods = ("gradient", "slalom_sgd")
-    results = real.study(settings, classifier, texts, methods, ("deletion",), budget=80, cut=16)
-    [row] = real.rows(results, classifier, "deletion", {"Grad": ("gradient", "aopc")})
-    assert row.n == 2
-    assert set(results.values("deletion", "aopc")) == {"gradient", "slalom_sgd:budget=80"}
+def test_reviews_are_drawn_until_enough_can_be_judged(settings: RunSettings) -> None:
+    classifier = real.Classifier("marked", "BERT", Explainer())
+    drawn = [document.id for document in real.documents(settings, "yelp_hat", 40)]
+    fits = [document.id for document in real.marked(settings, classifier, 4, 32)]
+    assert fits == drawn[:4]  # each has two marked words among others
+    short = real.marked(settings, classifier, 4, 4)  # in the first tokens of many there is none, or no other
+    assert len(short) == 4
+    assert [document.id for document in short] != drawn[:4]
+    results = real.study(settings, classifier, short, ("gradient",), ("human_attention",), budget=10, cut=4)
+    assert len(results.values("human_attention", "auroc_consensus")["gradient"]) == 4
+
+
+def test_models_together_are_compared_by_document() -> None:
+    a, b = {"1": 0.1, "2": 0.3, "3": 0.7}, {"1": -0.1, "2": 0.1, "4": 9.0}
+    [row] = together.means({"x over y": [a, b]})
+    assert (row.ours, row.n) == (pytest.approx(0.1), 2)  # documents 1 and 2: 0.0 and 0.2
+    assert row.error == pytest.approx(0.1)
+    single = [Row({"model": name}, "x over y", 0.3, 0.01, 3) for name in ("a", "b")]
+    used = pooled([*single, row], "x over y")
+    assert (used.ours, used.error, used.where["models"]) == (row.ours, row.error, 2)
+    assert real.shown([*single, row]) == []
+
+
+def test_several_models_are_pooled_by_document(
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = [real.Classifier(name, "BERT", Explainer()) for name in ("a", "b")]
+    monkeypatch.setattr(real, "classifiers", lambda *_: iter(two))
+    outcome = table2c_deletion.run(settings, table2c_deletion.Size(3, 40, 24))
+    own = [row for row in outcome.rows if row.measure == "lin. SLALOM over LIME"]
+    assert [row.where["model"] for row in own] == ["a", "b", "all models"]
+    # one model twice: as sure as of one
+    assert (own[2].ours, own[2].error) == (pytest.approx(own[0].ours), pytest.approx(own[0].error))
+    assert "pooled over 2 models" in outcome.sentence
 
 
 def test_differences_are_weighed() -> None:
@@ -304,7 +374,6 @@ def test_full_mode_trains_the_papers_three_and_takes_a_classifier(
         "gpt2",
     ]  # the first is one already
     assert found[0].title == "pretrained bert, 2 layers, width 128, fine-tuned"
-    assert found[0].part == real.PART
     [right] = real.accuracy(found[1], "imdb")
     assert (right.ours, right.paper) == (0.75, 0.84)
     assert real.accuracy(found[0], "imdb") == []  # it was not trained here
@@ -351,6 +420,18 @@ def test_the_papers_own_numbers_carry_their_claims() -> None:
         for n, line in table11_runtime.PAPER.items()
         for name, (value, _) in {**line, "SLALOM, exact fit": line["SLALOM"]}.items()
     ]
+    lime, shap = (
+        float(
+            np.exp(
+                np.mean(
+                    [np.log(line[name][0] / line["SLALOM"][0]) for line in table11_runtime.PAPER.values()]
+                )
+            )
+        )
+        for name in ("LIME", "SHAP")
+    )
+    times += _ratios(lime, shap, 1.0, samples=table11_runtime.ALL)
+    assert table11_runtime.parts(times)["as many times faster as the paper's"][0] is True
     verdict, sentence = table11_runtime.judge(times)
     assert verdict is True
     assert "1000 samples: 6.5 times faster than LIME, 16.2 times than SHAP" in sentence

@@ -142,6 +142,9 @@ def test_recovery(settings: RunSettings) -> None:
     assert settings.out is not None
     assert (settings.out / "figure.svg").is_file()
     assert "maximum-likelihood" in recovery.analyse(outcome.rows)
+    for name in ("R² of the importances", "R² of the values"):  # Prop. 5.1: nothing is lost
+        [share] = select(outcome.rows, f"{name}, exact", model=recovery.PLANTED, queries=400)
+        assert share > 0.999
 
 
 def _changed(outcome: Findings, where: dict[str, Any], measure: str, ours: float) -> list[Row]:
@@ -225,7 +228,11 @@ def test_fig9(settings: RunSettings) -> None:
     assert size.settings == [(6, 4), (6, 8), (4, 8)]
     outcome = fig9_ana.run(settings, size)
     consistent("fig9_ana", outcome)
-    assert len(outcome.rows) == 3 * 3 * 3 + 6
+    assert len(outcome.rows) == 3 * 3 * 3 + 6 + 1 + 2  # half of Ana's slope, and each vocabulary's parameters
+    half, ana, sgd = (
+        select(outcome.rows, fig9_ana.SLOPE, solver=name)[0] for name in (fig9_ana.HALF, "ana", "sgd")
+    )
+    assert half == pytest.approx(ana / 2 - sgd)
     assert all(row.n == 2 and row.error is not None for row in outcome.rows)
     assert outcome.seeds == (0, 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ from slalom.theory.planted import plant
 from slalom.tokens import FloatArray
 from slalom_lab import experiments
 from slalom_lab.experiments import all_scales, multi_class
-from slalom_lab.experiments._shared import scales
+from slalom_lab.experiments._shared import real, scales
 from slalom_lab.experiments._shared.outcome import Row, RunSettings, select
+from slalom_lab.experiments._shared.verdicts import ALL
 
 WORDS = tuple(f"w{i}" for i in range(24))
 
@@ -87,6 +89,33 @@ def test_the_picture_of_all_sizes(settings: RunSettings) -> None:
     assert experiments.load("all_scales").judge(outcome.rows) == (outcome.verdict, outcome.sentence)
     assert len(select(outcome.rows, scales.OVERALL)) == 3
     assert outcome.figure == "figure.png"
+
+
+def test_in_full_the_bundled_model_joins_and_texts_are_shared(
+    settings: RunSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = real.Classifier("another", "BERT", Explainer())
+    monkeypatch.setattr(real, "classifiers", lambda *_: iter([one]))
+    outcome = all_scales.run(replace(settings, mode="full"), all_scales.Size(3, 60, 16))
+    own = [row for row in outcome.rows if row.measure == "SLALOM over additive"]
+    assert [row.where["model"] for row in own] == [real.BUNDLED, "another", ALL]
+    assert own[2].error == pytest.approx(own[0].error)  # the same model twice
+
+
+def test_classes_of_sizes_have_standard_errors() -> None:
+    rng = np.random.default_rng(0)
+    texts = []
+    for _ in range(6):
+        truth = rng.normal(size=(50, 1))
+        texts.append((np.full(50, 2.0), truth, dict.fromkeys(scales.SURROGATES, 0.5 * truth)))
+    [row] = [
+        r
+        for r in scales.table({}, texts)
+        if r.measure == "R², 1 to 2 tokens" and r.where["surrogate"] == "GAM"
+    ]
+    assert row.ours == pytest.approx(0.75, abs=0.01)
+    assert row.error is not None
+    assert 0 < row.error < 0.01  # every text has nearly the same share
 
 
 def test_several_classes(settings: RunSettings) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from slalom_lab.experiments._shared.outcome import ON_PAR, Row, Verdict, all_of
-from slalom_lab.experiments._shared.verdicts import compare, not_behind, outperforms, pooled
+from slalom_lab.experiments._shared.verdicts import compare, not_behind, outperforms, pooled, within
 
 
 def gap(value: float, error: float | None = 0.01, model: str = "a", measure: str = "x over y") -> Row:
@@ -34,6 +34,14 @@ def test_models_count_alike() -> None:
 )
 def test_a_hair_is_no_difference(value: float, error: float, wanted: str) -> None:
     assert compare(gap(value, error), 0.02) == wanted
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "wanted"),
+    [(0.01, 0.004, True), (-0.01, 0.004, True), (-0.05, 0.01, False), (0.03, 0.01, None), (0.0, None, None)],
+)
+def test_within(value: float, error: float | None, wanted: bool | None) -> None:
+    assert within(gap(value, error), 0.02) is wanted
 
 
 def test_no_error_no_verdict() -> None:

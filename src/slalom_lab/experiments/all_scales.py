@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 
-from slalom.data import Dataset
+from slalom.data import Document
 from slalom.evaluate.document import shorten
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
-from slalom_lab.experiments._shared import figures, real, scales
+from slalom_lab.experiments._shared import figures, real, scales, together
 from slalom_lab.experiments._shared.outcome import (
     Findings,
     Judgement,
@@ -40,32 +40,44 @@ class Size:
     cut: int
 
 
-SIZES = {"quick": Size(6, 300, 64), "full": Size(24, 400, real.CUT)}
+SIZES = {"quick": Size(6, 300, 64), "full": Size(40, 400, real.CUT)}
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Every surrogate learns from the same copies of a text and is judged on fresh ones."""
     size = size or SIZES[settings.mode]
-    texts = real.documents(settings, "imdb", size.documents)
-    rows = [
-        row
-        for classifier in real.classifiers(settings, "imdb")
-        for row in _of(settings, classifier, texts, size)
-    ]
+    texts = list(real.documents(settings, "imdb", size.documents))
+    rows: list[Row] = []
+    gaps: dict[str, list[dict[str, float]]] = {}
+    for classifier in _models(settings):
+        found = _judged(settings, classifier, texts, size)
+        rows += scales.table({"model": classifier.title}, found)
+        for measure, values in scales.gaps(found).items():
+            gaps.setdefault(measure, []).append({str(place): gap for place, gap in enumerate(values)})
+    if len(next(iter(gaps.values()))) > 1:
+        rows += together.means(gaps)
     figure = figures.save(picture(rows), settings)
-    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
+    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
-def _of(settings: RunSettings, classifier: real.Classifier, texts: Dataset, size: Size) -> list[Row]:
+def _models(settings: RunSettings) -> Iterator[real.Classifier]:
+    """The models of the tables, and the one that comes with the package."""
+    if settings.mode == "full":
+        yield real.bundled()
+    yield from real.classifiers(settings, "imdb")
+
+
+def _judged(
+    settings: RunSettings, classifier: real.Classifier, texts: Sequence[Document], size: Size
+) -> list[scales.Judged]:
     model = classifier.explainer.model
     found = []
-    chosen = list(texts)[: max(2, round(classifier.part * len(texts)))]
-    for number, document in enumerate(chosen):
-        settings.say(f"{classifier.title}: {number + 1} of {len(chosen)} documents")
+    for number, document in enumerate(texts):
+        settings.say(f"{classifier.title}: {number + 1} of {len(texts)} documents")
         ask = Ask(model, model.tokenize(shorten(model, document, size.cut).text))
         target = choose_target(model, None, ask.whole())
         found.append(scales.judged(ask, target.score, size.copies, size.copies // 2, settings.seed))
-    return scales.table({"model": classifier.title}, found)
+    return found
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
@@ -79,14 +91,14 @@ def judge(rows: Sequence[Row]) -> Judgement:
             f"{name} {select(rows, scales.OVERALL, model=model, surrogate=name)[0]:.2f}"
             for name in scales.SURROGATES
         )
-        for model in distinct(rows, "model")
+        for model in distinct(real.models(rows), "model")
     ]
     return verdict, f"R² on copies of all sizes, {'; '.join(models)}; {told}"
 
 
 def picture(rows: Sequence[Row], key: str = "model") -> figures.Figure:
     """A panel for each model: R² of each surrogate over the class of sizes."""
-    models = distinct(rows, key)
+    models = distinct(real.models(rows), key)
     drawn = figures.figure(3.4 * len(models), 3.2)
     axes = drawn.subplots(1, len(models), squeeze=False, sharey=True)[0]
     for ax, model in zip(axes, models, strict=True):
@@ -101,7 +113,8 @@ def picture(rows: Sequence[Row], key: str = "model") -> figures.Figure:
             # far below zero a surrogate is worse than a constant; how much does not matter
             heights = [max(row.ours or 0.0, -0.5) for row in own]
             labels = [row.measure.removeprefix("R², ").removesuffix(" tokens") for row in own]
-            ax.plot(range(len(own)), heights, "o-", color=figures.COLOURS[i], label=name)
+            errors = [row.error or 0.0 for row in own]
+            ax.errorbar(range(len(own)), heights, errors, fmt="o-", color=figures.COLOURS[i], label=name)
             ax.set_xticks(range(len(own)), labels, rotation=40, ha="right", fontsize=7)
         ax.axhline(0, color="lightgrey", zorder=0)
         ax.set_title(str(model), fontsize=8)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import entropy, spearmanr
 
-from slalom.theory.bounds import furthest_attention, removal_bounds, removal_effects
+from slalom.theory.bounds import certified_removals, furthest_attention, removal_bounds, removal_effects
 from slalom.theory.layer import Look, look
 from slalom.tokens import FloatArray, IntArray
 from slalom_lab.experiments._shared import attention_models, figures
@@ -47,6 +47,8 @@ _APART, _FIRST, _HEADS = (
 )
 _SIZE, _OTHER = "α-avg with size of effect", "α-avg with α-max"
 _TIGHT, _LOOSE = "size of effect over its bound", "largest over its bound"
+_CERTIFIED = "positions that can go, certified"
+"""How many can leave the softmax, whichever they are, before the sign could change."""
 _MOVE = "how far attention can move at equal output"
 """A weight has no sign, so it is compared with the size of what taking the token out of the softmax does. The
 bound is α times the range of values; the move is the largest Jensen–Shannon divergence over log 2."""
@@ -181,6 +183,7 @@ def _certified(seen: Look, words: int) -> dict[str, float]:
     return {
         _TIGHT: float(share.mean()),
         _LOOSE: float(share.max()),
+        _CERTIFIED: float(certified_removals(seen)),
         _MOVE: float(np.mean(moved) / np.log(2)),
     }
 

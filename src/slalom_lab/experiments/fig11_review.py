@@ -43,7 +43,7 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
     rows: list[Row] = []
     for title, every in explained.items():
         mine = reviews.rows(every[chosen], {"model": title})
-        rows += [*mine, reviews.gap(every, mine[0].where)]
+        rows += [*mine, *reviews.gaps([reviews.rows(one, {}) for one in every], mine[0].where)]
     figure = figures.save(_figure({title: every[chosen] for title, every in explained.items()}), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 

@@ -32,6 +32,7 @@ CLAIM = (
 NEEDS = {"data": (), "packages": ("accelerate",)}
 
 SOLVERS = ("ana", "sgd", "exact")
+HALF = "half of ana less sgd"
 SLOPE = "slope of log error over log context"
 ABOVE, APART = "log ratio of logit errors", "log ratio of parameter errors"
 """Over seeds; the first two are judged."""
@@ -65,7 +66,7 @@ class Size:
 
 SIZES = {
     "quick": Size((10,), (5, 10, 30), 20_000, 2000, 1, 64, 1, 15),
-    "full": Size((20,), (5, 10, 30), 20_000, 2000, 1, 64, 1, 15),
+    "full": Size((10, 20), (5, 10, 30), 20_000, 2000, 1, 64, 1, 15),
 }
 
 
@@ -101,6 +102,7 @@ def _seed_rows(found: dict[tuple[int, int, str], list[dict[str, float]]], size: 
     x = np.log(size.contexts) - np.mean(np.log(size.contexts))
     slopes = {solver: x @ values / (x @ x) for solver, values in logs.items()}
     rows = [mean_row({"solver": solver}, SLOPE, own.tolist()) for solver, own in slopes.items()]
+    rows.append(mean_row({"solver": HALF}, SLOPE, (slopes["ana"] / 2 - slopes["sgd"]).tolist()))
     rows.append(mean_row({"solver": "ana less sgd"}, SLOPE, (slopes["ana"] - slopes["sgd"]).tolist()))
     above = logs["ana"][-1] - logs["sgd"][-1]
     rows.append(mean_row({"solver": "ana over sgd", "context": longest}, ABOVE, above.tolist()))
@@ -110,6 +112,17 @@ def _seed_rows(found: dict[tuple[int, int, str], list[dict[str, float]]], size: 
     }
     apart = (parameters["ana"] - parameters["sgd"]).mean(axis=0)
     rows.append(mean_row({"solver": "ana over sgd"}, APART, apart.tolist()))
+    if len(size.words) > 1:
+        for words in size.words:
+            own = np.mean(
+                [
+                    parameters["ana"][i] - parameters["sgd"][i]
+                    for i, (w, _) in enumerate(size.settings)
+                    if w == words
+                ],
+                axis=0,
+            )
+            rows.append(mean_row({"solver": "ana over sgd", "words": words}, APART, own.tolist()))
     return rows
 
 

@@ -46,6 +46,7 @@ NEEDS = {"data": (), "packages": ("accelerate",)}
 PLANTED = "planted (Prop. 5.1)"
 LABELS = "maximum likelihood of the labels, no transformer"
 _LOGIT, _PARAMETER, _R2 = "logit MSE", "parameter MSE", "R² of the log-odds"
+_IMPORTANCES, _VALUES = "R² of the importances", "R² of the values"
 _SOLVER = "MSE from the best fit"
 """What the solver leaves: distance to the least-squares SLALOM of the same queries, whatever the model is."""
 _TABLE8 = "Table 8 (times a factor that our copy lost)"
@@ -275,8 +276,17 @@ def _recovered(
         numbers[f"{_LOGIT}, {solver}"] = error
         numbers[f"{_PARAMETER}, {solver}"] = float(np.mean((centred(found) - centred(truth)) ** 2))
         numbers[f"{_SOLVER}, {solver}"] = float(np.mean((centred(found) - best) ** 2))
+        numbers |= {f"{name}, {solver}": share for name, share in _explained(found, truth).items()}
     numbers[_R2] = 1 - numbers[f"{_LOGIT}, {EXACT}"] / float(wanted.var())
     return numbers, exact
+
+
+def _explained(found: Slalom, truth: Slalom) -> dict[str, float]:
+    """Shares of the variance of the true importances and of the true values that recovered ones explain."""
+    words = len(truth.importances)
+    parts = {_IMPORTANCES: slice(None, words), _VALUES: slice(words, None)}
+    told, true = centred(found), centred(truth)
+    return {name: 1 - float(np.mean((told[p] - true[p]) ** 2) / true[p].var()) for name, p in parts.items()}
 
 
 def _from_labels(size: Size, truth: Slalom, seed: int) -> dict[str, float]:

@@ -36,6 +36,7 @@ PAPER = {
     "BLOOM-7B": {"values": (0.69, 0.01), "importances": (0.71, 0.02), "lin. SLALOM": (0.70, 0.02)},
     "Mamba-2.8B": {"values": (0.69, 0.02), "importances": (0.32, 0.02), "lin. SLALOM": (0.70, 0.01)},
 }
+BOTH = ("values", "lin. SLALOM")
 NUMBERS = real.scores_of_slalom("auroc_consensus")
 
 
@@ -48,6 +49,7 @@ class Size:
     length: int
     rate: float
     documents: int
+    """Of which people marked some words and left some, among those that the model reads."""
     budget: int
     cut: int
     prompted_documents: int
@@ -76,11 +78,13 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
     size = size or SIZES[settings.mode]
     rows: list[Row] = []
     for classifier, documents, budget in _classifiers(settings, size):
-        texts = real.documents(settings, "yelp_hat", documents)
+        texts = real.marked(settings, classifier, documents, size.cut)
         results = real.study(
             settings, classifier, texts, ("slalom_sgd",), ("human_attention",), budget=budget, cut=size.cut
         )
         rows += real.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
+        for one in BOTH:
+            rows += real.differences(results, classifier, "human_attention", NUMBERS, one, ("importances",))
         rows += real.accuracy(classifier, "yelp")
     reason = _missing()
     if reason is not None:
@@ -119,10 +123,9 @@ def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
             continue
         told = {name: f"{name} {row.ours or 0.0:.3f} ± {row.error or 0.0:.3f}" for name, row in own.items()}
         name = "Mamba" if str(model).startswith("Mamba") else str(model)
-        both = ("values", "lin. SLALOM")
         found[f"{name}, values and linearised scores are above chance"] = (
-            all_of([decide(own[measure], 0.5) for measure in both]),
-            ", ".join(told[measure] for measure in both),
+            all_of([decide(own[measure], 0.5) for measure in BOTH]),
+            ", ".join(told[measure] for measure in BOTH),
         )
         if name == "Mamba":
             above = decide(own["importances"], 0.5)
@@ -141,7 +144,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
         if own["values"].ours is None:
             told.append(str(model))
             continue
-        verdicts.append(all_of([decide(own[name], 0.5) for name in ("values", "lin. SLALOM")]))
+        verdicts.append(all_of([decide(own[name], 0.5) for name in BOTH]))
         if str(model).startswith("Mamba"):
             tell = decide(own["importances"], 0.5)
             verdicts.append(None if tell is None else not tell)

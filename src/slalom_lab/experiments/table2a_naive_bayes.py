@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
 
 from slalom.evaluate.results import Results
-from slalom_lab.experiments._shared import figures, real
+from slalom_lab.experiments._shared import figures, real, together
 from slalom_lab.experiments._shared.outcome import (
     Findings,
     Judgement,
@@ -43,6 +43,8 @@ DEPTHS = (1, 2)
 LIKE = 0.1
 """Of a rank correlation: it hardly varies where the most and the fewest layers differ by less than this, by
 two standard errors; the paper's three models differ by 0.06."""
+_MORE = ("values", "lin. SLALOM")
+"""What agrees well, and better than the importances."""
 NUMBERS = real.scores_of_slalom("spearman")
 
 
@@ -66,15 +68,20 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
         real.study, settings, protocols=(_PROTOCOL,), budget=size.budget, cut=size.cut, labelled=counted
     )
     rows: list[Row] = []
-    for found in real.classifiers(settings, "imdb"):
-        classifier = replace(found, part=1.0)  # one fit of short queries is cheap
+    studied = []
+    for classifier in real.classifiers(settings, "imdb"):
         rows += real.accuracy(classifier, "imdb")
         results = study(classifier=classifier, texts=texts, methods=("slalom_sgd",))
+        studied.append(results)
         rows += real.rows(results, classifier, _PROTOCOL, NUMBERS, PAPER[classifier.like])
+        for one in _MORE:
+            rows += real.differences(results, classifier, _PROTOCOL, NUMBERS, one, ("importances",))
+    pairs: dict[str, Sequence[str]] = dict.fromkeys(_MORE, ("importances",))
+    rows += together.rows(studied, _PROTOCOL, NUMBERS, tuple(NUMBERS), pairs)
     if settings.mode == "full":
         rows += _depths(settings, partial(study, texts=texts, methods=("slalom_sgd",)))
     figure = figures.save(figures.columns(_table(rows), "Spearman's correlation with Naive Bayes"), settings)
-    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
+    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
 def _depths(settings: RunSettings, study: Callable[..., Results]) -> list[Row]:
@@ -132,7 +139,7 @@ def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
 def analyse(rows: Sequence[Row]) -> str:
     """How far the correlations are from the paper's, and how right the models are."""
     told = []
-    for model in distinct([row for row in rows if not row.measure.startswith(DEPTH)], "model"):
+    for model in distinct(_table(rows), "model"):
         own = {row.measure: row for row in rows if row.where["model"] == model}
         right = own.get(real.ACCURACY)
         accuracy = "" if right is None or right.ours is None else f", accuracy {right.ours:.2f}"
@@ -148,7 +155,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     more = [decide(_less(means[name], means["importances"])) for name in ("values", "lin. SLALOM")]
     models = [
         f"{model}: " + ", ".join(f"{name} {select(rows, name, model=model)[0]:.2f}" for name in names)
-        for model in distinct([row for row in rows if not row.measure.startswith(DEPTH)], "model")
+        for model in distinct(_table(rows), "model")
     ]
     sentence = (
         f"pooled over {len(models)} models: "

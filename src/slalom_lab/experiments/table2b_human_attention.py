@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
-from slalom_lab.experiments._shared import figures, real
+from slalom_lab.experiments._shared import figures, real, together
 from slalom_lab.experiments._shared.outcome import (
     Findings,
     Judgement,
@@ -14,6 +14,7 @@ from slalom_lab.experiments._shared.outcome import (
     all_of,
     conclude,
     decide,
+    distinct,
 )
 from slalom_lab.experiments._shared.verdicts import compare, not_behind, outperforms, pooled
 
@@ -57,6 +58,7 @@ NUMBERS = {
 @dataclass(frozen=True)
 class Size:
     documents: int
+    """Of which people marked some words and left some, among those that the model reads."""
     budget: int
     cut: int
 
@@ -68,20 +70,23 @@ SIZES = {"quick": Size(20, 500, real.CUT), "full": Size(100, 480, 48)}
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """AU-ROC of unsigned scores for the words that all annotators marked."""
     size = size or SIZES[settings.mode]
-    texts = real.documents(settings, "yelp_hat", size.documents)
     methods = ("slalom_sgd", "lime", "kernel_shap", real.IG, "gradient", "slalom")
+    others = [name for name in COLUMNS if name != "importances"]
     rows: list[Row] = []
+    studied = []
     for classifier in real.classifiers(settings, "yelp"):
         rows += real.accuracy(classifier, "yelp")
+        texts = real.marked(settings, classifier, size.documents, size.cut)
         results = real.study(
             settings, classifier, texts, methods, ("human_attention",), budget=size.budget, cut=size.cut
         )
         rows += real.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
-        others = [name for name in COLUMNS if name != "importances"]
         rows += real.differences(results, classifier, "human_attention", NUMBERS, "importances", others)
         rows += real.costs(results, classifier)
+        studied.append(results)
+    rows += together.rows(studied, "human_attention", NUMBERS, ("IG", "Grad"), {"importances": others})
     figure = figures.save(figures.columns(real.shown(rows), "AU-ROC for the consensus map"), settings)
-    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
+    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
 def analyse(rows: Sequence[Row]) -> str:
@@ -113,13 +118,13 @@ def _random(rows: Sequence[Row]) -> Judgement:
 
 def judge(rows: Sequence[Row]) -> Judgement:
     """Pooled: better than LIME and SHAP, not behind values and linearised scores; IG and Grad near 0.5."""
-    found = real.gaps(rows)
+    models = distinct(real.models(rows), "model")
     ahead, told = outperforms(rows, [f"importances over {name}" for name in ("LIME", "SHAP")], MARGIN)
     level, also = not_behind(rows, [f"importances over {name}" for name in ("values", "lin. SLALOM")], MARGIN)
     chance = {name: sum(decide(row, 0.5) is True for row in rows if row.measure == name) for name in COLUMNS}
     sentence = (
         f"{told}; beside SLALOM's other scores, {also}; above chance by two standard errors: "
-        + ", ".join(f"{name} for {count} of {len(found)} models" for name, count in chance.items())
+        + ", ".join(f"{name} for {count} of {len(models)} models" for name, count in chance.items())
     )
     near, more = _random(rows)
     return all_of([ahead, level, near]), f"{sentence}; {more}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
-from slalom_lab.experiments._shared import figures, real
+from slalom_lab.experiments._shared import figures, real, together
 from slalom_lab.experiments._shared.outcome import (
     Findings,
     Judgement,
@@ -31,10 +31,11 @@ MARGIN = 0.01
 FAR = 0.1
 """Far behind: the paper's IG and Grad are behind by 0.5 and more."""
 PAIRS = {
-    "lin. SLALOM": ("LIME", "SHAP", "IG", "Grad"),
+    "lin. SLALOM": ("LIME", "SHAP", "IG", "Grad", "importances"),
+    "values": ("importances",),
     "this library": ("LIME", "lin. SLALOM"),
 }
-"""Which columns are compared with which; the claim is about the first."""
+"""Which columns are compared with which; the claim is about the first, and 6.3 about the importances."""
 
 
 def paper(*numbers: tuple[float, float]) -> dict[str, tuple[float, float]]:
@@ -89,7 +90,7 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
     size = size or SIZES[settings.mode]
     rows = measured(settings, size, "deletion", PAPER)
     figure = figures.save(figures.columns(real.shown(rows), "deletion AOPC, high is good"), settings)
-    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
+    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
 def measured(
@@ -97,7 +98,10 @@ def measured(
 ) -> list[Row]:
     """The rows of deletion or insertion: both are judged on the same explanations, which are made once."""
     texts = real.documents(settings, "imdb", size.documents)
+    numbers = {column: (method, "aopc") for column, method in real.METHODS.items()}
+    sign = 1.0 if protocol == "deletion" else -1.0
     rows: list[Row] = []
+    studied = []
     for classifier in real.classifiers(settings, "imdb"):
         results = real.study(
             settings,
@@ -108,14 +112,13 @@ def measured(
             budget=size.budget,
             cut=size.cut,
         )
-        numbers = {column: (method, "aopc") for column, method in real.METHODS.items()}
+        studied.append(results)
         rows += real.rows(results, classifier, protocol, numbers, published[classifier.like])
-        sign = 1.0 if protocol == "deletion" else -1.0
         for one, others in PAIRS.items():
             rows += real.differences(results, classifier, protocol, numbers, one, others, sign)
         if protocol == "deletion":
             rows += real.costs(results, classifier)
-    return rows
+    return [*rows, *together.rows(studied, protocol, numbers, (), PAIRS, sign)]
 
 
 def analyse(rows: Sequence[Row]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from slalom_lab.experiments._shared import figures, real
 from slalom_lab.experiments._shared.outcome import Findings, Judgement, Row, RunSettings, conclude
@@ -54,7 +55,7 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
     size = size or SIZES[settings.mode]
     rows = measured(settings, size, "insertion", PAPER)
     figure = figures.save(figures.columns(real.shown(rows), "insertion AOPC, low is good"), settings)
-    return conclude(rows, judge, real.told(settings, size), (settings.seed,), figure)
+    return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
 def analyse(rows: Sequence[Row]) -> str:

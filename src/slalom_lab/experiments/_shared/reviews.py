@@ -19,7 +19,15 @@ FUNCTION_WORDS = (
 FOR, AGAINST = "important tokens for", "important tokens against"
 CONTENT, FUNCTION = "importance of other words", "importance of function words"
 ALONG, SIGNED = "importance with size of value", "importance with value"
+WORDS_FOR, WORDS_AGAINST = "importance of other words for", "importance of other words against"
+"""Of all words that are no function words, by the sign of their values."""
 GAP = "other words over function words, all reviews"
+GAPS = {
+    CONTENT: GAP,
+    WORDS_FOR: "words for over function words, all reviews",
+    WORDS_AGAINST: "words against over function words, all reviews",
+}
+"""What is compared with function words, review by review, and the measure of the difference."""
 
 
 def function_words(explanation: Explanation) -> NDArray[np.bool_]:
@@ -39,7 +47,12 @@ def rows(explanation: Explanation, where: Mapping[str, str | int]) -> list[Row]:
     place = {**where, "tokens": len(explanation)}
     means = {
         name: Row(place, name, float(explanation.importances[part].mean()), n=int(part.sum()))
-        for name, part in ((CONTENT, ~words), (FUNCTION, words))
+        for name, part in (
+            (CONTENT, ~words),
+            (FUNCTION, words),
+            (WORDS_FOR, ~words & (values > 0)),
+            (WORDS_AGAINST, ~words & (values < 0)),
+        )
         if part.any()
     }
     return [
@@ -71,8 +84,13 @@ def lower(found: Sequence[Row], **where: str | int) -> bool | None:
     return pair[0] < pair[1] if len(pair) == 2 else None
 
 
-def gap(explained: Sequence[Explanation], where: Mapping[str, str | int]) -> Row:
-    """By how much function words are less important than the others, over the reviews that have both."""
-    each = [rows(one, {}) for one in explained]
-    pairs = [select(own, CONTENT) + select(own, FUNCTION) for own in each]
-    return mean_row(where, GAP, [pair[0] - pair[1] for pair in pairs if len(pair) == 2])
+def gaps(each: Sequence[Sequence[Row]], where: Mapping[str, str | int]) -> list[Row]:
+    """By how much function words are less important than others, over the reviews that have both.
+
+    `each` are the rows of every review.
+    """
+    found = []
+    for kind, measure in GAPS.items():
+        pairs = [select(own, kind) + select(own, FUNCTION) for own in each]
+        found.append(mean_row(where, measure, [pair[0] - pair[1] for pair in pairs if len(pair) == 2]))
+    return found

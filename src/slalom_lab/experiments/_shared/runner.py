@@ -8,7 +8,7 @@ import io
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -30,6 +30,9 @@ from slalom_lab.experiments._shared.outcome import (
 FILE = "outcome.json"
 WORK = "work"
 MODELS = "models.json"
+SPENT = "spent.json"
+_EVERY = 10.0
+"""Seconds between two writings of what was spent."""
 _EXTRAS = {"accelerate": "train", "matplotlib": "plot", "pyarrow": "data"}
 """Of the packages that experiments name; the others come with the extra `methods`."""
 _VERSIONS = ("slalom-xai", "torch", "transformers", "numpy", "scikit-learn", "shap", "lime")
@@ -80,19 +83,22 @@ def reproduce(
     """Run the experiments named and write each into a folder of `out`.
 
     A finished experiment is read, not repeated, unless `fresh`; one that was run with other sizes than it has
-    now is repeated. `done` is called with each report and whether it had been there before. One that fails
-    does not end the others.
+    now is repeated. One of another commit is kept, too, which `tell` is told; its outcome names the commit.
+    What an experiment took before it was interrupted counts. `done` is called with each report and whether
+    it had been there before. One that fails does not end the others.
     """
     chosen = list(dict.fromkeys(names))
     wanted = {name: _identity(name, settings) for name in chosen}
     before = {name: found for name in chosen if not fresh and (found := _kept(out / name, wanted[name]))}
+    if tell is not None:
+        _tell_commits({name: out / name for name in before}, tell)
     if fresh:
         shutil.rmtree(out / WORK, ignore_errors=True)
     reports = []
     for name in chosen:
         report = before.get(name)
         if report is None:
-            report = _run(name, out, settings, tell)
+            report = _run(name, out, settings, tell, _Clock(out / name / SPENT, wanted[name], fresh))
             _write(out / name, report, wanted[name])
             _write_models(out, settings.cache)
         reports.append(report)
@@ -114,10 +120,27 @@ def read_settings(out: Path) -> list[Record]:
     return [_document(path.parent) for path in sorted(out.glob(f"*/{FILE}"))]
 
 
+def _tell_commits(folders: Mapping[str, Path], tell: Tell) -> None:
+    now = commit()
+    for name, folder in folders.items():
+        then = _document(folder).get("commit")
+        if then != now:
+            tell(name, f"kept from commit {then}; this is {now} (--fresh runs it again)")
+
+
 def _identity(name: str, settings: RunSettings) -> Record:
     size = experiments.load(name).SIZES[settings.mode]
     encoder = None if settings.encoder is None else settings.encoder.name
-    return plain({"mode": settings.mode, "seed": settings.seed, "encoder": encoder, "size": asdict(size)})
+    found = {"mode": settings.mode, "seed": settings.seed, "encoder": encoder, "size": asdict(size)}
+    return plain({**found, **_installed(settings)})
+
+
+def _installed(settings: RunSettings) -> Record:
+    """The package whose encoder joins the models, where none was given."""
+    from slalom_lab.experiments._shared import real
+
+    there = settings.mode == "full" and settings.encoder is None and real.installed() is not None
+    return {"installed": real.PACKAGE} if there else {}
 
 
 def _kept(folder: Path, wanted: Record) -> ExperimentReport | None:
@@ -127,8 +150,8 @@ def _kept(folder: Path, wanted: Record) -> ExperimentReport | None:
     if document["status"] != "done":
         return None
     kept: Record = document["run"]
-    given = ("mode", "seed", "encoder")
-    if any(kept.get(key) != wanted[key] for key in given):
+    given = ("mode", "seed", "encoder", "installed")
+    if any(kept.get(key) != wanted.get(key) for key in given):
         was = ", ".join(f"{key} {kept.get(key)}" for key in given)
         raise InputError(
             f"{folder} holds a run with other settings ({was}); give another --out, or --fresh to replace it"
@@ -166,28 +189,60 @@ def _write_models(out: Path, cache: Path | None) -> None:
     write_text(out / MODELS, to_json(found) + "\n")
 
 
-def commit() -> str | None:
-    """The commit that the source lies at, marked where files differ from it; None outside a repository."""
-    git = ["git", "-C", str(Path(__file__).parent)]
+def commit(where: Path | None = None) -> str | None:
+    """The commit that the source lies at, marked where files of src differ from it.
+
+    None outside a repository.
+    """
+    git = ["git", "-C", str(where or Path(__file__).parent)]
     try:
         shown = [
             subprocess.run([*git, *asked], capture_output=True, text=True, check=True, timeout=20).stdout
-            for asked in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "-uno", "--", "."))
+            for asked in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "-uno", "--", ":/src"))
         ]
     except (OSError, subprocess.SubprocessError):
         return None
     return shown[0].strip() + (" with changes" if shown[1].strip() else "")
 
 
-def _run(name: str, out: Path, settings: RunSettings, tell: Tell | None) -> ExperimentReport:
+class _Clock:
+    """Seconds spent on an experiment, in its folder while it is not done: a run that goes on adds to them."""
+
+    def __init__(self, where: Path, run: Record, fresh: bool):
+        self._where, self._run = where, run
+        self._start, self._cpu_start = time.perf_counter(), time.process_time()
+        self._written = self._start
+        known = from_json(read_text(where), str(where)) if where.is_file() and not fresh else {}
+        same = known.get("run") == run
+        self._before, self._cpu_before = (float(known[name]) if same else 0.0 for name in ("seconds", "cpu"))
+
+    def spent(self) -> tuple[float, float]:
+        """By the clock and of the processor, with what earlier runs took."""
+        now = time.perf_counter() - self._start, time.process_time() - self._cpu_start
+        return round(self._before + now[0], 1), round(self._cpu_before + now[1], 1)
+
+    def keep(self, *, at_once: bool = False) -> None:
+        """Write it down, every few seconds at most."""
+        now = time.perf_counter()
+        if at_once or now - self._written > _EVERY:
+            self._written = now
+            seconds, cpu = self.spent()
+            make_folder(self._where.parent)
+            write_text(self._where, to_json({"run": self._run, "seconds": seconds, "cpu": cpu}) + "\n")
+
+    def done(self) -> None:
+        self._where.unlink(missing_ok=True)
+
+
+def _run(name: str, out: Path, settings: RunSettings, tell: Tell | None, clock: _Clock) -> ExperimentReport:
     told = experiments.describe(name)
-    start, spent = time.perf_counter(), time.process_time()
-    here = replace(
-        settings,
-        out=out / name,
-        work=out / WORK,
-        tell=None if tell is None else lambda what: tell(name, what),
-    )
+
+    def say(what: str) -> None:
+        clock.keep()
+        if tell is not None:
+            tell(name, what)
+
+    here = replace(settings, out=out / name, work=out / WORK, tell=say)
     outcome, status, reason = None, "done", None
     try:
         _check(told, settings)
@@ -196,8 +251,11 @@ def _run(name: str, out: Path, settings: RunSettings, tell: Tell | None) -> Expe
         status, reason = "not run", str(error)
     except Exception as error:  # one experiment must not end the others  # noqa: BLE001
         status, reason = "failed", _sentence(error)
-    seconds = round(time.perf_counter() - start, 1)
-    cpu = round(time.process_time() - spent, 1)
+    except BaseException:  # interrupted: the next run goes on from here
+        clock.keep(at_once=True)
+        raise
+    seconds, cpu = clock.spent()
+    clock.done() if status == "done" else clock.keep(at_once=True)
     return ExperimentReport(name, told.title, told.claim, status, reason, seconds, outcome, cpu)
 
 

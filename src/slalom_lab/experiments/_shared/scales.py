@@ -86,7 +86,10 @@ def r2(truth: FloatArray, told: FloatArray) -> float:
 
 
 def table(where: dict[str, str | int], texts: Sequence[Judged]) -> list[Row]:
-    """Mean R² over texts for all sizes, differences paired by text, and pooled R² for each class of sizes."""
+    """Mean R² over texts for all sizes, differences paired by text, and pooled R² for each class of sizes.
+
+    The standard errors of the last are a jackknife's over texts.
+    """
     rows, whole = [], {name: [r2(truth, told[name]) for _, truth, told in texts] for name in SURROGATES}
     for name in SURROGATES:
         rows.append(mean_row({**where, "surrogate": name}, OVERALL, whole[name]))
@@ -96,11 +99,27 @@ def table(where: dict[str, str | int], texts: Sequence[Judged]) -> list[Row]:
                 label = (
                     f"R², {low} to {high - 1} tokens" if high < _SIZES[-1] else f"R², {low} tokens and more"
                 )
-                rows.append(Row({**where, "surrogate": name}, label, share, n=len(texts)))
-    for other in (ADDITIVE, GAM):
-        gaps = [a - b for a, b in zip(whole[SLALOM], whole[other], strict=True)]
-        rows.append(mean_row(where, f"{SLALOM} over {other}", gaps))
-    return rows
+                error = _jackknife(texts, name, low, high)
+                rows.append(Row({**where, "surrogate": name}, label, share, error, len(texts)))
+    return rows + [mean_row(where, measure, values) for measure, values in gaps(texts).items()]
+
+
+def gaps(texts: Sequence[Judged]) -> dict[str, list[float]]:
+    """By how much SLALOM's R² is above that of the others, text by text."""
+    whole = {name: [r2(truth, told[name]) for _, truth, told in texts] for name in SURROGATES}
+    return {
+        f"{SLALOM} over {other}": [a - b for a, b in zip(whole[SLALOM], whole[other], strict=True)]
+        for other in (ADDITIVE, GAM)
+    }
+
+
+def _jackknife(texts: Sequence[Judged], name: str, low: int, high: int) -> float | None:
+    """The standard error of a pooled R² over texts: from the pooled R² without each of them."""
+    without = [_pooled([*texts[:i], *texts[i + 1 :]], name, low, high) for i in range(len(texts))]
+    known = np.array([share for share in without if share is not None])
+    if len(known) < 2:
+        return None
+    return float(np.sqrt((len(known) - 1) * known.var()))
 
 
 def _pooled(texts: Sequence[Judged], name: str, low: int, high: int) -> float | None:

@@ -1,7 +1,8 @@
 """One rule for every claim that one column is better than another, over several models.
 
-The differences, paired by document, are averaged over the models with equal weights; the standard error is
-that of the mean over these models. The margin, a difference nobody would act on, stands in the file of the
+The differences, paired by document, are averaged over the models with equal weights. Where there is a row of
+all models together, its standard error is over documents, which the models share; without one the models
+count as independent. The margin, a difference nobody would act on, stands in the file of the
 experiment, written down before its run:
 
     on par   two standard errors around the pooled difference lie within ± margin, whatever its sign
@@ -17,16 +18,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from slalom_lab.experiments._shared.outcome import ON_PAR, Row, Verdict
+
+ALL = "all models"
+"""The model of rows about all models together."""
 
 Comparison = Literal["better", "on par", "worse", "open"]
 
 
 def pooled(rows: Sequence[Row], measure: str) -> Row:
-    """The mean of a difference over the models that have it, each with its own standard error."""
-    own = [row for row in rows if row.measure == measure and row.ours is not None]
+    """The mean of a difference over the models: the row of all of them, or the mean of theirs."""
+    known = [row for row in rows if row.measure == measure and row.ours is not None]
+    own = [row for row in known if row.where.get("model") != ALL]
+    for row in known:
+        if row.where.get("model") == ALL:
+            return replace(row, where={"models": len(own)})
     errors = [row.error for row in own if row.error is not None]
     mean = math.fsum(row.ours or 0.0 for row in own) / len(own) if own else None
     error = math.sqrt(math.fsum(e**2 for e in errors)) / len(own) if own and len(errors) == len(own) else None
@@ -43,6 +52,15 @@ def compare(row: Row, margin: float) -> Comparison:
     if low > 0:
         return "better"
     return "worse" if high < 0 else "open"
+
+
+def within(row: Row, margin: float) -> bool | None:
+    """Whether a number lies within ± margin, by two standard errors; None where it may lie on either side."""
+    if row.ours is None or row.error is None:
+        return None
+    if abs(row.ours) + 2 * row.error < margin:
+        return True
+    return False if abs(row.ours) - 2 * row.error > margin else None
 
 
 def outperforms(rows: Sequence[Row], measures: Sequence[str], margin: float) -> tuple[Verdict, str]:
