@@ -5,6 +5,7 @@
     Annotated[int, Range(1, 100)]            a whole number within these bounds
     Annotated[float, Range(0, 10)]           a number within these bounds
     Sequence[str]                            a list of names
+    Sequence[Annotated[float, Range(0, 1)]]  a list of numbers within these bounds, at least one
     Callable, Path, str, …                   an instance of the class
     X | Y | None                             any of them
 
@@ -48,6 +49,10 @@ Budget = Literal["auto"] | Annotated[int, Range(1, MOST_QUERIES)]
 Seed = Annotated[int, Range(0, 2**63 - 1)]
 Count = Annotated[int, Range(0)]
 Positive = Annotated[int, Range(1)]
+Drawn = Annotated[int, Range(1, MOST_QUERIES)]
+"""How many copies, or versions of them, are drawn at random."""
+Share = Annotated[float, Range(0.001, 0.999)]
+"""A part of a whole, neither nothing nor all."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class Allowed:
     number: Range | None = None
     names: bool = False
     """A list of strings, or of whole numbers, which become strings."""
+    numbers: Range | None = None
+    """A list of numbers."""
     kinds: tuple[type, ...] = ()
     """Classes whose instances are taken as they are."""
 
@@ -77,15 +84,21 @@ class Allowed:
             return int(given)
         if self.number is not None and isinstance(given, Real) and _float(given) in self.number:
             return float(given)
-        if self.names and (named := _names(given)):
-            return named
+        if (self.names or self.numbers) and (several := self._several(_listed(given))):
+            return several
         return given if isinstance(given, self.kinds) else _REFUSED
+
+    def _several(self, given: list[object]) -> tuple[str, ...] | tuple[float, ...] | None:
+        """A list in Python's own types; nothing where it is empty or holds anything else."""
+        named = _names(given) if self.names else None
+        return _numbers(given, self.numbers) if named is None and self.numbers else named
 
     def __str__(self) -> str:
         words = [repr(choice) for choice in self.choices if choice is not None]
         words += [f"a whole number{self.whole}"] * (self.whole is not None)
         words += [f"a number{self.number}"] * (self.number is not None)
         words += ["a list of names"] * self.names
+        words += [f"a list of numbers{self.numbers}"] * (self.numbers is not None)
         words += [_WORDS.get(kind, f"of the type {kind.__name__}") for kind in self.kinds]
         words += ["None"] * (None in self.choices)
         return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
@@ -134,7 +147,8 @@ def allowed(annotation: object) -> Allowed:
     if base in (int, float):
         return Allowed(whole=bounds) if base is int else Allowed(number=bounds)
     if kind is Sequence:
-        return Allowed(names=True)
+        inside = allowed(parts[0])
+        return Allowed(names=inside.number is None, numbers=inside.number)
     return Allowed(kinds=(cast(type, object if annotation is Any else kind or annotation),))
 
 
@@ -144,6 +158,7 @@ def _any_of(parts: Sequence[Allowed]) -> Allowed:
         whole=next((part.whole for part in parts if part.whole), None),
         number=next((part.number for part in parts if part.number), None),
         names=any(part.names for part in parts),
+        numbers=next((part.numbers for part in parts if part.numbers), None),
         kinds=tuple(kind for part in parts for kind in part.kinds),
     )
 
@@ -157,14 +172,25 @@ def _float(given: Real) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def _names(given: object) -> tuple[str, ...] | None:
+def _listed(given: object) -> list[object]:
+    """What a list, a tuple or an array holds; nothing where it is none."""
     listed = getattr(given, "tolist", None)
     entries: object = listed() if callable(listed) else given
-    if not isinstance(entries, Iterable) or isinstance(entries, bytes | Mapping):
-        return None
-    listed_entries = list(cast("Iterable[object]", entries))
-    known = all(not isinstance(entry, bool) and isinstance(entry, str | Integral) for entry in listed_entries)
-    return tuple(map(str, listed_entries)) if known else None
+    if not isinstance(entries, Iterable) or isinstance(entries, str | bytes | Mapping):
+        return []
+    return list(cast("Iterable[object]", entries))
+
+
+def _names(entries: list[object]) -> tuple[str, ...] | None:
+    known = all(not isinstance(entry, bool) and isinstance(entry, str | Integral) for entry in entries)
+    return tuple(map(str, entries)) if known else None
+
+
+def _numbers(entries: list[object], bounds: Range) -> tuple[float, ...] | None:
+    plain = (entry for entry in entries if not isinstance(entry, bool))
+    numbers = [_float(entry) for entry in plain if isinstance(entry, Real)]
+    known = len(numbers) == len(entries) and all(number in bounds for number in numbers)
+    return tuple(numbers) if known else None
 
 
 def shown(given: object, most: int = 60) -> str:

@@ -66,6 +66,20 @@ def test_additive_explanations_are_given_the_best_shift_and_gain_but_no_other_si
     np.testing.assert_allclose(all_scales.best_line(-sums, sums), np.full(3, 2.0))
 
 
+def test_sizes_whose_answers_hardly_vary_have_no_r2():
+    """Of such a size any prediction is wrong by a multiple of nothing: one text would decide the mean."""
+    sizes = np.repeat([2.0, 12.0, 60.0], 20)
+    truth = RNG(2).normal(size=60)
+    for spread, judged in (
+        (0.02, False),
+        (0.05, True),
+    ):  # 0.02² is below a thousandth of the whole, 0.05² not
+        hardly = np.where(sizes == 60.0, 3.0 + spread * truth, truth)
+        found = all_scales.CopiesFidelity(hardly, hardly + 0.1, sizes, 64).bands()
+        assert set(found) == {"r2_short", "r2_middle", "r2_long"} - (set() if judged else {"r2_long"})
+        assert min(found.values()) > -30.0
+
+
 def test_random_scores_predict_nothing_at_any_scale():
     found = [all_scales.measure(each)["r2"] for each in random_scores(planted_case(), 40)]
     assert min(found) >= 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -24,8 +25,11 @@ from slalom.evaluate import (
     parse_methods,
     parse_protocols,
 )
-from slalom.evaluate.protocol import make_case
+from slalom.evaluate import protocol as declaring
+from slalom.evaluate.protocol import Case, make_case
+from slalom.evaluate.report import markdown
 from slalom.evaluate.run import evaluate
+from slalom.evaluate.table import Table
 from slalom.theory.planted import planted_function
 
 WORDS = [f"w{i}" for i in range(24)]
@@ -166,9 +170,59 @@ def test_a_method_that_breaks_is_a_row_too(tmp_path: Path):
 
 
 def test_a_protocol_that_breaks_is_a_row_too(explainer: Explainer, tmp_path: Path):
-    [row] = evaluate(explainer, documents(1), ["occlusion"], ["deletion:step=0"], tmp_path).measurements
-    assert (row.status, row.protocol, row.number, row.value) == ("failed", "deletion", None, None)
-    assert row.reason
+    @declaring.protocol("mine", good={"x": "high"})
+    def breaks(case: Case) -> dict[str, float]:
+        raise RuntimeError("out of\nmemory")
+
+    [row] = evaluate(explainer, documents(1), ["occlusion"], [breaks], tmp_path).measurements
+    assert (row.status, row.protocol, row.number, row.value) == ("failed", "mine", None, None)
+    assert row.reason == "RuntimeError: out of memory"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"x": math.nan}, "'x' is nan, no finite number"),
+        ({"x": -math.inf}, "'x' is -inf, no finite number"),
+        ({"x": "high"}, "'x' is 'high', no finite number"),
+        ({"x": None}, "'x' is None, no finite number"),
+        ({"x": np.ones(2)}, "'x' is array([1., 1.]), no finite number"),
+        (None, "the protocol answered None; it must answer a dict of numbers by name"),
+        ("good", "the protocol answered 'good'; it must answer a dict of numbers by name"),
+        (0.5, "the protocol answered 0.5; it must answer a dict of numbers by name"),
+        ({}, "the protocol answered no number"),
+        ({"y": 1.0}, "'y' is not declared (@protocol(good=…) declares x, z)"),
+        ({"y": 1.0, "x": math.nan}, "'x' is nan, no finite number; 'y' is not declared (@protocol(good=…) "),
+    ],
+)
+def test_an_answer_that_is_no_numbers_is_a_row_and_the_others_are_kept(
+    explainer: Explainer, tmp_path: Path, answer: Any, reason: str
+):
+    @declaring.protocol("mine", good={"x": "high", "z": "low"})
+    def mine(case: Case) -> Any:
+        return {**answer, "z": np.float32(0.5)} if isinstance(answer, dict) and answer else answer
+
+    for _ in range(2):  # the second time from the folder
+        results = evaluate(explainer, documents(2), METHODS[1:], [mine, "leave_one_out"], tmp_path)
+        rows = [row for row in results.measurements if row.protocol == "mine"]
+        failed = [row for row in rows if row.status == "failed"]
+        assert len(failed) == 4
+        assert all(str(row.reason).startswith(reason) for row in failed)
+        assert {row.number for row in failed} == {None}
+        found = [(row.number, row.value) for row in rows if row.status == "ok"]
+        assert found == [("z", 0.5)] * (4 if isinstance(answer, dict) and answer else 0)
+        assert len(results.values("leave_one_out", "kendall")["random"]) == 2
+        assert "| failed | mine |" in markdown(Table(results))
+
+
+def test_a_protocol_of_ones_own_by_the_name_of_deletion_has_no_curves(explainer: Explainer, tmp_path: Path):
+    @declaring.protocol("deletion", good={"x": "high"})
+    def mine(case: Case, *, step: int = 0) -> dict[str, float]:
+        return {"x": float(step)}
+
+    results = evaluate(explainer, [Document("w1 w2", id="short")], ["occlusion"], [mine], tmp_path)
+    assert results.values("deletion", "x") == {"occlusion": {"short": 0.0}}
+    assert not results.points
 
 
 def test_all_methods_and_protocols_that_apply_by_default(explainer: Explainer, tmp_path: Path):
@@ -275,6 +329,10 @@ def test_memory_does_not_grow_with_the_documents(tmp_path: Path):
         ({"protocols": ["delete"]}, "there is no protocol 'delete'"),
         ({"protocols": ["deletion:steps=5"]}, "has no option 'steps'"),
         ({"protocols": ["deletion", "deletion:step=1"]}, "named twice"),
+        (
+            {"protocols": ["deletion:step=0"]},
+            "option 'step' of the protocol 'deletion' must be a whole number",
+        ),
         ({"cut": 0}, "cut must be"),
         ({"workers": 0}, "workers must be"),
         ({"seed": -1}, "seed must be"),

@@ -124,13 +124,9 @@ def parse_protocols(specs: Iterable[str | Measure]) -> dict[str, Judge]:
     for spec in specs:
         name, given = _split(spec) if isinstance(spec, str) else ("", {})
         judge = find(name if isinstance(spec, str) else spec)
-        strange = [key for key in given if key not in judge.options]
-        if strange:
-            have = f"its options are: {', '.join(judge.options)}" if judge.options else "it has no options"
-            raise InputError(f"the protocol {judge.name!r} has no option {strange[0]!r}; {have}")
         if judge.name in found:
             raise InputError(f"the protocol {judge.name!r} is named twice")
-        found[judge.name] = Judge(judge, given)
+        found[judge.name] = Judge(judge, judge.check(given))
     if not found:
         raise InputError(f"no protocols to judge by; choose some of: {', '.join(names())}")
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from slalom.data.dataset import Document
 from slalom.errors import SlalomError, SlalomWarning, StoppedError
 from slalom.evaluate import Judge, Variant
 from slalom.evaluate.protocol import Case, NotApplicable, again
-from slalom.evaluate.protocols.deletion import STEP, curve
+from slalom.evaluate.protocols.deletion import STEP, curve, measure
 from slalom.evaluate.results import CurvePoint, Finished, Measurement, Spent
 from slalom.explanation import Explanation
 from slalom.label_counts import LabelCounts
@@ -123,7 +123,7 @@ def work(
             rows += judged
             spent.append(_spent(name, variant, explanation))
             if any((row.protocol, row.status) == ("deletion", "ok") for row in judged):
-                points += _points(name, variant, case, _step(plan.judges["deletion"]))
+                points += _points(name, variant, case, plan.judges["deletion"])
     return Finished(key, tuple(rows), tuple(spent), tuple(points))
 
 
@@ -138,7 +138,7 @@ def _judged(name: str, variant: Variant, case: Case, plan: EvaluationPlan) -> It
     for protocol, judge in plan.judges.items():
         empty = Measurement(name, variant.label, score, protocol, None, None)
         try:
-            numbers = judge.protocol.measure(case, **judge.options)
+            numbers, wrong = judge.protocol.read(judge.protocol.measure(case, **judge.options))
         except NotApplicable as error:
             yield replace(empty, status="skipped", reason=sentence(error))
             continue
@@ -148,17 +148,16 @@ def _judged(name: str, variant: Variant, case: Case, plan: EvaluationPlan) -> It
             yield replace(empty, status="failed", reason=sentence(error))
             continue
         for number, value in numbers.items():
-            yield replace(empty, number=number, value=float(value))
+            yield replace(empty, number=number, value=value)
+        if wrong:
+            yield replace(empty, status="failed", reason=wrong)
 
 
-def _step(deletion: Judge) -> int:
-    step = deletion.options.get("step", STEP)
-    return step if isinstance(step, int) else STEP
-
-
-def _points(name: str, variant: Variant, case: Case, step: int) -> Iterator[CurvePoint]:
+def _points(name: str, variant: Variant, case: Case, deletion: Judge) -> Iterator[CurvePoint]:
     """The curves behind deletion and insertion, whose questions have been asked already."""
-    n = len(case.explanation)
+    if deletion.protocol.measure is not measure:  # a protocol of someone else by that name has no such curves
+        return
+    step, n = cast("int", deletion.options.get("step", STEP)), len(case.explanation)
     whole = case.explanation.probabilities[case.explanation.labels.index(case.explanation.target)]
     kept: FloatArray = np.r_[np.arange(step, n, step) / n, 1.0]
     for told, keep in _CURVES.items():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, SupportsFloat, TypeVar, cast
 
-from slalom.checks import shown
+from slalom.checks import Allowed, shown
+from slalom.checks import declared as allowed_of
 from slalom.data.dataset import Document
 from slalom.errors import InputError, SlalomError
 from slalom.explanation import Explanation
@@ -58,6 +60,57 @@ class Protocol:
         """What the function takes beside the case, with the defaults."""
         parameters = list(inspect.signature(self.measure).parameters.values())[1:]
         return {parameter.name: parameter.default for parameter in parameters}
+
+    def check(self, given: Mapping[str, object]) -> dict[str, object]:
+        """The options as the function takes them; an InputError names one that it does not have or take.
+
+        What an option may be is its annotation (`slalom.checks`); one without may be anything.
+        """
+        known = self.options
+        strange = [option for option in given if option not in known]
+        if strange:
+            have = f"its options are: {', '.join(known)}" if known else "it has no options"
+            raise InputError(f"the protocol {self.name!r} has no option {strange[0]!r}; {have}")
+        ranges = _ranges(self.measure)
+        return {
+            option: ranges[option].check(f"the option {option!r} of the protocol {self.name!r}", value)
+            if option in ranges
+            else value
+            for option, value in given.items()
+        }
+
+    def read(self, answer: object) -> tuple[dict[str, float], str]:
+        """The declared and finite numbers of what the function answered; and what is wrong with the rest."""
+        if not isinstance(answer, Mapping):
+            return {}, f"the protocol answered {shown(answer)}; it must answer a dict of numbers by name"
+        given = cast("Mapping[str, object]", answer)
+        numbers = {name: _number(value) for name, value in given.items() if name in self.good}
+        finite = {name: number for name, number in numbers.items() if math.isfinite(number)}
+        lost = [name for name in numbers if name not in finite]
+        wrong = [f"{name!r} is {shown(given[name])}, no finite number" for name in lost]
+        strange = [repr(name) for name in given if name not in self.good]
+        if strange:
+            declares = ", ".join(self.good)
+            wrong.append(f"{', '.join(strange)} is not declared (@protocol(good=…) declares {declares})")
+        if not given:
+            wrong.append("the protocol answered no number")
+        return finite, "; ".join(wrong)
+
+
+def _ranges(measure: Measure) -> Mapping[str, Allowed]:
+    """What each option may be; nothing is known where annotations cannot be read, as names of types alone."""
+    try:
+        return allowed_of(measure)
+    except (NameError, TypeError):
+        return {}
+
+
+def _number(value: object) -> float:
+    """NaN for what is no number."""
+    try:
+        return float(value) if isinstance(value, SupportsFloat) else math.nan
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # an array of several
+        return math.nan
 
 
 def protocol(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from slalom.checks import MOST_QUERIES, Range
 from slalom.designs import all_scales as design
 from slalom.evaluate.protocol import Case, NotApplicable, protocol
 from slalom.evaluate.statistics import correlation
@@ -19,9 +21,12 @@ from slalom.tokens import BoolArray, FloatArray
 
 COPIES = 300
 _LEAST = 4
+_FEW = 10
+Copies = Annotated[int, Range(_FEW, MOST_QUERIES)]
 _BANDS = ("r2_short", "r2_middle", "r2_long")
 """Thirds of the sizes on a logarithmic scale."""
-_FEW = 10
+_HARDLY = 1e-3
+"""Of the variance of all answers. Where those to copies of a size vary less, its R² is a ratio to nothing."""
 _ROUNDING = 1e-5
 """Answers of a float32 model that differ by less, relatively, are the same."""
 
@@ -42,18 +47,18 @@ class CopiesFidelity:
         return r_squared(self.truth, self.told)
 
     def bands(self) -> dict[str, float]:
-        """By size, where enough copies of it differ."""
+        """By size, where there are enough copies, and the model's answers to them vary enough."""
         place = np.log(self.sizes) / np.log(self.tokens) * len(_BANDS)
         found: dict[str, float] = {}
         for number, name in enumerate(_BANDS):
             inside = np.minimum(place.astype(int), len(_BANDS) - 1) == number
-            if inside.sum() >= _FEW and np.ptp(self.truth[inside]) > 0:
+            if inside.sum() >= _FEW and self.truth[inside].var() >= _HARDLY * self.truth.var():
                 found[name] = r_squared(self.truth[inside], self.told[inside])
         return found
 
 
 @protocol("all_scales", good={"r2": "high", "r2_short": "high", "r2_middle": "high", "r2_long": "high"})
-def measure(case: Case, *, score: str | None = None, copies: int = COPIES) -> dict[str, float]:
+def measure(case: Case, *, score: str | None = None, copies: Copies = COPIES) -> dict[str, float]:
     """All-scale fidelity: what does the explanation predict about copies of the text of any size?
 
     300 fresh copies, sizes log-uniform from one token to all but one, a third of them stretches of neighbours
@@ -104,7 +109,7 @@ def best_line(sums: FloatArray, truth: FloatArray) -> FloatArray:
 
 
 @protocol("lds", good={"spearman": "high"})
-def measure_lds(case: Case, *, score: str | None = None, copies: int = 128) -> dict[str, float]:
+def measure_lds(case: Case, *, score: str | None = None, copies: Copies = 128) -> dict[str, float]:
     """LDS, the linear datamodelling score: are answers to random halves predicted in their order?
 
     Each token is kept with probability one half, 128 times. Spearman's correlation of what the explanation

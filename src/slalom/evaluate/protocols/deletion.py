@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from slalom.checks import Drawn, Positive
 from slalom.evaluate.protocol import Case, NotApplicable, protocol
 from slalom.evaluate.statistics import strongest_first
 from slalom.explanation import Explanation
@@ -26,7 +27,7 @@ NO_TOKENIZER = "the model is asked about texts, not about token ids: nothing can
 
 
 @protocol("deletion", good={"aopc": "high"})
-def measure(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
+def measure(case: Case, *, score: str | None = None, step: Positive = STEP) -> dict[str, float]:
     """Deletion: drop the strongest tokens, watch the probability of the label.
 
     Tokens are ranked by their signed score for the explained label (or by the score named), ties at random.
@@ -38,7 +39,7 @@ def measure(case: Case, *, score: str | None = None, step: int = STEP) -> dict[s
 
 
 @protocol("insertion", good={"aopc": "low"})
-def measure_insertion(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
+def measure_insertion(case: Case, *, score: str | None = None, step: Positive = STEP) -> dict[str, float]:
     """Insertion: keep only the strongest tokens, watch the probability of the label come back.
 
     Tokens are ranked as for deletion; with 5, 10, … of the highest kept, in their order, 1 − the mean
@@ -50,7 +51,7 @@ def measure_insertion(case: Case, *, score: str | None = None, step: int = STEP)
 
 @protocol("deletion_modes", good={"drop": "high", "mask": "high", "replace": "high"}, needs="many queries")
 def measure_modes(
-    case: Case, *, score: str | None = None, step: int = STEP, draws: int = 3
+    case: Case, *, score: str | None = None, step: Positive = STEP, draws: Drawn = 3
 ) -> dict[str, float]:
     """Deletion three ways: the strongest tokens dropped, masked, or replaced by random words, side by side.
 
@@ -74,7 +75,7 @@ def measure_modes(
 
 
 @protocol("masked_deletion", good={"aopc": "high"})
-def measure_masked(case: Case, *, score: str | None = None, step: int = STEP) -> dict[str, float]:
+def measure_masked(case: Case, *, score: str | None = None, step: Positive = STEP) -> dict[str, float]:
     """Masked deletion: deletion by masks, on a classifier that was trained on masked text.
 
     For a model of `slalom train --masked` a text with masks in it is as usual as any other. So a fall of

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from slalom.checks import Drawn, Share
 from slalom.evaluate.protocol import Case, Good, NotApplicable, protocol
 from slalom.evaluate.statistics import strongest_first
 from slalom.explanation import Explanation
@@ -42,7 +43,7 @@ class Erased:
 
 
 @protocol("eraser", good=GOOD)
-def measure(case: Case, *, score: str | None = None, bins: Sequence[float] = BINS) -> dict[str, float]:
+def measure(case: Case, *, score: str | None = None, bins: Sequence[Share] = BINS) -> dict[str, float]:
     """ERASER's comprehensiveness and sufficiency: what the top tokens take away, and what they hold alone.
 
     With the top q of the tokens by signed score (or by the score named), q = 1, 5, 10, 20, 50 % (rounded up):
@@ -65,8 +66,10 @@ def eraser(
     n = len(explanation)
     # 0.1 · 30 is a little more than 3 in floating point
     sizes = np.ceil(np.asarray(bins) * n - 1e-9).astype(int)
-    if n < 2 or sizes.max() >= n:
+    if n < 2:
         raise NotApplicable("a text of one token has no top share and rest")
+    if sizes.max() >= n:
+        raise NotApplicable(f"a share of {max(bins):g} is all of the text (option bins)")
     ranks = np.argsort(strongest_first(explanation.score(score), seed))
     top = ranks < sizes[:, None]
     target = choose_target(ask.model, explanation.target, ask.whole())
@@ -77,7 +80,7 @@ def eraser(
 
 @protocol("soft", good=GOOD, needs="many queries")
 def measure_soft(
-    case: Case, *, score: str | None = None, share: float = 0.5, draws: int = 64
+    case: Case, *, score: str | None = None, share: Share = 0.5, draws: Drawn = 64
 ) -> dict[str, float]:
     """Soft comprehensiveness and sufficiency: tokens kept at random, the more likely the higher their score.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from slalom.checks import Positive, Range
 from slalom.evaluate.protocol import Case, NotApplicable, protocol
 from slalom.evaluate.statistics import strongest_first
 from slalom.models.ask import Ask
@@ -21,7 +23,12 @@ _BOUNDS: WeakKeyDictionary[Ask, dict[tuple[str, int, int], tuple[float, float]]]
 
 @protocol("naopc", good={"naopc": "high", "reverse": "low"}, needs="many queries")
 def measure(
-    case: Case, *, score: str | None = None, beam: int = 3, exact: int = EXACT, longest: int = 100
+    case: Case,
+    *,
+    score: str | None = None,
+    beam: Positive = 3,
+    exact: Annotated[int, Range(0, 20)] = EXACT,
+    longest: Positive = 100,
 ) -> dict[str, float]:
     """NAOPC: deletion AOPC between the worst and the best order that there are for this text and model.
 

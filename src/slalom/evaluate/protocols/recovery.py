@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from slalom.checks import Drawn
 from slalom.errors import InputError
 from slalom.evaluate.protocol import Case, Good, NotApplicable, protocol
 from slalom.evaluate.statistics import correlation
@@ -28,7 +29,7 @@ AGREEMENT: Mapping[str, Good] = {
     good={"value_rmse": "low", "importance_rmse": "low", "output_rmse": "low", "spearman": "high"},
     needs="planted",
 )
-def measure(case: Case, *, parts: int = 200) -> dict[str, float]:
+def measure(case: Case, *, parts: Drawn = 200) -> dict[str, float]:
     """Recovery: how far from the planted surrogate is what the method found?
 
     For a model that is a known SLALOM (`slalom.theory.planted`): root mean squared error of the values, of

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from slalom.checks import Drawn, Positive
 from slalom.evaluate.protocol import Case, NotApplicable, protocol
-from slalom.evaluate.statistics import correlation
+from slalom.evaluate.statistics import correlation, strongest_first
 from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
@@ -55,7 +56,9 @@ class Removals:
 @protocol(
     "removals", good={"mse": "low", "zero_mse": "low", "relative": "low", "r2": "high", "correlation": "high"}
 )
-def measure(case: Case, *, score: str | None = None, most: int = 10, masks: int = 100) -> dict[str, float]:
+def measure(
+    case: Case, *, score: str | None = None, most: Positive = 10, masks: Drawn = 100
+) -> dict[str, float]:
     """Multi-removal fidelity: does the explanation predict what random removals do to the score?
 
     1 to 10 random tokens are dropped, 100 seeded masks of each size; the predicted change of the label's
@@ -135,16 +138,16 @@ def leave_one_out(ask: Ask, explanation: Explanation) -> FloatArray:
 
 
 @protocol("top_k_drop", good={"drop": "high"}, needs="many queries")
-def measure_top_k_drop(case: Case, *, score: str | None = None, k: int = 3) -> dict[str, float]:
+def measure_top_k_drop(case: Case, *, score: str | None = None, k: Positive = 3) -> dict[str, float]:
     """Top-k drop: what the score of the label loses without the k strongest units (ContextCite's measure).
 
-    Log-odds of the whole text, less those without the k units of the largest signed score.
+    Log-odds of the whole text, less those without the k units of the largest signed score, ties at random.
     """
     n = len(case.explanation)
     if n <= k:
         raise NotApplicable(f"the text has at most {k} units, and all of them would go")
     kept = np.ones((2, n), dtype=bool)
-    kept[1, np.argsort(-case.explanation.score(score), kind="stable")[:k]] = False
+    kept[1, strongest_first(case.explanation.score(score), case.seed)[:k]] = False
     logits = case.ask(from_keep(kept))
     whole, without = choose_target(case.ask.model, case.explanation.target, logits[0]).score(logits)
     return {"drop": float(whole - without)}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from slalom.checks import Positive
 from slalom.errors import ModelError
 from slalom.evaluate.protocol import Case, NotApplicable, protocol
 from slalom.evaluate.statistics import likeness
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @protocol("sanity", good={"mean": "low", "head": "low", "all": "low"}, needs="weights")
-def measure(case: Case, *, score: str | None = None, levels: int | None = None) -> dict[str, float]:
+def measure(case: Case, *, score: str | None = None, levels: Positive | None = None) -> dict[str, float]:
     """Sanity: an explanation of the model must change when the model's weights are randomised.
 
     Weights are drawn anew layer by layer from the head down to the embeddings, each layer on top of those

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from slalom.checks import Positive, Share
 from slalom.errors import InputError
 from slalom.evaluate import load
 from slalom.evaluate.protocol import Case, NotApplicable, protocol
@@ -24,7 +25,7 @@ _LEAST_WORDS = 4
 
 @protocol("stability", good={"seeds": "high", "words": "high"}, needs="repeats")
 def measure(
-    case: Case, *, score: str | None = None, repeats: int = 2, share: float = 0.1
+    case: Case, *, score: str | None = None, repeats: Positive = 2, share: Share = 0.1
 ) -> dict[str, float]:
     """Stability: does the method say the same again?
 
