@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+import slalom
 from planted_cases import (
     IMPORTANCES,
     TEXT,
@@ -27,10 +28,11 @@ from planted_cases import (
 )
 from slalom.data.dataset import Document
 from slalom.evaluate import load, names
-from slalom.evaluate.protocol import Case, NotApplicable
+from slalom.evaluate.protocol import Case, NotApplicable, make_case
 from slalom.evaluate.protocols.eraser import keeping
 from slalom.explanation import Explanation
 from slalom.label_counts import LabelCounts
+from slalom.theory.planted import plant
 from slalom.tokens import FloatArray
 
 N = len(WORDS)
@@ -62,6 +64,15 @@ def soft(scores: FloatArray) -> float:
     return probability(EVERYWHERE) - float(np.mean([probability(each) for each in kept]))
 
 
+def replaced(scores: FloatArray) -> float:
+    """Deletion with three draws of other words in the place of those that go."""
+    order, rng = np.argsort(-scores), np.random.default_rng([0, 0x3E7])
+    drawn = [np.array([int(rng.choice(EVERYWHERE, 1)[0]) for _ in range(N)]) for _ in range(3)]
+    gone = [order[: N - size] for size in range(5, N, 5)]
+    written = [np.where(np.isin(EVERYWHERE, places), other, EVERYWHERE) for other in drawn for places in gone]
+    return 1.0 - float(np.mean([probability(words) for words in written]))
+
+
 def top_three(scores: FloatArray) -> float:
     return planted_output(EVERYWHERE) - planted_output(np.sort(np.argsort(-scores)[3:]))
 
@@ -80,19 +91,33 @@ def normalised(scores: FloatArray) -> float:
     return (own - min(every)) / (max(every) - min(every))
 
 
-ORDERED: Mapping[str, tuple[str, Callable[[FloatArray], float]]] = {
-    "deletion": ("aopc", deletion),
-    "deletion_modes": ("drop", deletion),
-    "eraser": ("comprehensiveness", comprehensiveness),
-    "insertion": ("aopc", insertion),
-    "naopc": ("naopc", normalised),
-    "soft": ("comprehensiveness", soft),
-    "top_k_drop": ("drop", top_three),
+ORDERED: Mapping[tuple[str, str], Callable[[FloatArray], float]] = {
+    ("deletion", "aopc"): deletion,
+    ("deletion_modes", "drop"): deletion,
+    ("deletion_modes", "mask"): deletion,  # a mask that says nothing is as good as gone
+    ("deletion_modes", "replace"): replaced,
+    ("eraser", "comprehensiveness"): comprehensiveness,
+    ("insertion", "aopc"): insertion,
+    ("masked_deletion", "aopc"): deletion,
+    ("naopc", "naopc"): normalised,
+    ("soft", "comprehensiveness"): soft,
+    ("top_k_drop", "drop"): top_three,
 }
 """Protocols that look at the order of the scores: a number, and a formula for it, whatever the scores are."""
 
 
+@cache
+def with_masks() -> Case:
+    """Of the planted model that knows one word more, a mask of no weight."""
+    model, tokenizer = plant(np.r_[IMPORTANCES, -40.0], np.r_[VALUES, 0.0], [*WORDS, "[MASK]"])
+    tokenizer.add_special_tokens({"mask_token": "[MASK]"})
+    model.config.trained_on_masked_text = True  # type: ignore[attr-defined]
+    return make_case(slalom.Explainer(model, tokenizer), Document(TEXT), method="occlusion", target=1)
+
+
 def case_of(name: str) -> Case:
+    if name in ("deletion_modes", "masked_deletion"):
+        return with_masks()
     if name == "naopc":
         return planted_case(text=" ".join(WORDS[:6]))
     if name == "human_attention":
@@ -134,21 +159,17 @@ PREDICTING: Mapping[str, Known] = {
 }
 AGAIN = {"budget", "cost", "sanity", "stability"}
 """Protocols that explain again, or do not look at scores: below, each on its own."""
-ELSEWHERE = {"masked_deletion"}
-"""On a model that was trained on masks: test_new_protocols.py."""
 
 
 def test_every_protocol_has_a_known_value_and_a_floor():
-    assert set(names()) == {*ORDERED, *PREDICTING, *AGAIN, *ELSEWHERE}
-    for name in ELSEWHERE:
-        with pytest.raises(NotApplicable):
-            load(name)(planted_case())
+    assert set(names()) == {*(name for name, _ in ORDERED), *PREDICTING, *AGAIN}
+    with pytest.raises(NotApplicable, match="not trained on masked text"):
+        load("masked_deletion")(planted_case())
 
 
-@pytest.mark.parametrize("name", ORDERED)
-def test_what_looks_at_an_order_is_the_formula_for_the_truth_and_for_random_scores(name: str):
-    number, formula = ORDERED[name]
-    case = case_of(name)
+@pytest.mark.parametrize(("name", "number"), ORDERED)
+def test_what_looks_at_an_order_is_the_formula_for_the_truth_and_for_random_scores(name: str, number: str):
+    formula, case = ORDERED[name, number], case_of(name)
     share = np.exp(IMPORTANCES) * VALUES
     rng = np.random.default_rng(2)
     for scores in (share, -share, *rng.standard_normal((4, N))):
@@ -156,10 +177,10 @@ def test_what_looks_at_an_order_is_the_formula_for_the_truth_and_for_random_scor
         assert load(name)(own)[number] == pytest.approx(formula(scores), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ORDERED)
-def test_random_scores_stand_between_the_truth_and_its_opposite(name: str):
+@pytest.mark.parametrize(("name", "number"), ORDERED)
+def test_random_scores_stand_between_the_truth_and_its_opposite(name: str, number: str):
     """The floor of an order is the mean over random ones: away from the truth, on the side of the bad."""
-    _, formula = ORDERED[name]
+    formula = ORDERED[name, number]
     share, rng = np.exp(IMPORTANCES) * VALUES, np.random.default_rng(3)
     sign = 1.0 if name != "insertion" else -1.0
     floor = np.mean([formula(scores) for scores in rng.standard_normal((60, N))])
