@@ -24,7 +24,7 @@ from scipy import sparse
 from all_scales import all_scales, documents, opened, removed
 from design_study import changed
 from slalom import designs
-from slalom.evaluate.statistics import best_or_tied
+from slalom.evaluate.statistics import best_or_tied, strongest_first
 from slalom.explainers.gam import _lasso
 from slalom.fit import exact, heads, linear
 from slalom.models.ask import Ask
@@ -124,14 +124,15 @@ def judged(ask: Ask, target: Target, number: int) -> dict[tuple[str, str, bool],
                 moved = found.predict(near) - found.predict(np.ones((1, n), bool))
                 result[name, kind, gradients] = {
                     "r2": float(1 - ((truth - told) ** 2).sum() / ((truth - truth.mean()) ** 2).sum()),
-                    "aopc": aopc(ask, target, found.scores),
+                    "aopc": aopc(ask, target, found.scores, number),
                     "removal": float(((moved - change) ** 2).sum() / (change**2).sum()),
                 }
     return result
 
 
-def aopc(ask: Ask, target: Target, scores: FloatArray) -> float:
-    n, order = len(scores), np.argsort(scores, kind="stable")
+def aopc(ask: Ask, target: Target, scores: FloatArray, seed: int) -> float:
+    """Deletion AOPC, as the protocol has it: ties at random."""
+    n, order = len(scores), strongest_first(scores, seed)[::-1]
     kept = from_rows([np.sort(order[:size]) for size in range(5, n, 5)], n)
     return 1.0 - float(target.probability(ask(kept)).mean())
 

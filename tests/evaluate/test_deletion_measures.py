@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
-from planted_cases import TEXT, planted_case, planted_output, truthful
+from planted_cases import TEXT, planted_case, planted_output, truthful, with_scores
 from slalom.evaluate.protocol import NotApplicable
 from slalom.evaluate.protocols.deletion import measure, measure_insertion
+from slalom.models.target import choose_target
 
 
 def by_hand(scores: np.ndarray, highest: bool, step: int = 5) -> float:
@@ -46,3 +49,16 @@ def test_a_text_of_one_step_is_not_judged(judge):
     with pytest.raises(NotApplicable, match="at most 5 tokens"):
         judge(planted_case(text=" ".join(TEXT.split()[:5])))
     assert judge(planted_case(text=" ".join(TEXT.split()[:6])))
+
+
+def test_the_ablation_breaks_ties_as_the_protocol_does(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("pandas")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+    aopc = import_module("ablation").aopc
+    case = planted_case()
+    target = choose_target(case.ask.model, 1, case.ask.whole())
+    sparse = np.where(np.arange(24) == 7, 1.0, 0.0)  # as a lasso leaves scores
+    found = [aopc(case.ask, target, sparse, seed) for seed in range(4)]
+    expected = [measure(replace(with_scores(case, sparse), seed=seed))["aopc"] for seed in range(4)]
+    assert found == pytest.approx(expected, abs=1e-12)
+    assert len(set(found)) == 4
