@@ -154,6 +154,12 @@ def test_calls_of_others_and_ours_name_the_same_word() -> None:
     assert all("awful" in line for line in printed), printed
 
 
+def test_every_page_stands_in_the_navigation():
+    named = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert not {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")} - set(named)
+    assert len(named) == len(set(named))
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` builds it: a broken link is an error."""

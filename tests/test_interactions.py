@@ -20,6 +20,7 @@ from slalom.interactions import (
     interaction_index,
     interactions,
     pairs_in_text,
+    strongest_in_text,
     strongest_pairs,
 )
 from slalom.outside import shapiq_interactions, shapiq_pairs
@@ -127,6 +128,14 @@ def test_an_explanation_names_the_words_that_work_together():
 
 def test_two_words_are_no_pair_that_could_be_left_out():
     assert slalom.explain("awful film").interactions() == []
+
+
+def test_an_additive_surrogate_knows_of_no_pairs():
+    """What its predictions leave of a pair is rounding: 8.9e-16 and the like."""
+    weights = np.array([0.1, 0.7, -0.3, 1e3, 1 / 3])
+    assert pairs_in_text(Additive(weights, np.array([0.1])), 5).any(), "rounding"
+    assert strongest_in_text(Additive(weights, np.array([0.1])), np.abs(weights), 5) == []
+    assert slalom.explain("not a good film at all", method="lime", budget=60).interactions() == []
 
 
 def test_the_report_shows_pairs_where_the_surrogate_can_be_relied_on():

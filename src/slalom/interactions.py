@@ -119,8 +119,12 @@ def strongest_pairs(matrix: FloatArray, count: int) -> list[tuple[int, int, floa
 
 
 def strongest_in_text(surrogate: Surrogate, sizes: FloatArray, count: int) -> list[tuple[int, int, float]]:
-    """The `count` strongest pairs at the whole text, among the positions of the largest `sizes` (n,)."""
-    if len(sizes) < 3:  # without both nothing is left
+    """The `count` strongest pairs at the whole text, among the positions of the largest `sizes` (n,).
+
+    None where two tokens are all there is, and none in an additive surrogate: what its predictions leave of a
+    pair is rounding.
+    """
+    if len(sizes) < 3 or isinstance(surrogate, Additive):  # without both of two nothing is left
         return []
     among = np.sort(np.argsort(-sizes, kind="stable")[:_MOST_PAIRED])
     pairs = strongest_pairs(pairs_in_text(surrogate, len(sizes), among), count)
