@@ -37,9 +37,8 @@ from slalom.models.ask import BACKWARD, Ask
 from slalom.models.target import choose_target
 from slalom.models.text.template import frame_of
 from slalom.perturb import from_keep
+from slalom_lab.bench.league_cells import ANSWERS, PROMPT
 
-PROMPT = "Review: {text}\nThe sentiment of this review is"
-LABELS = ("negative", "positive")
 METHODS = ("lime", "kernel_shap", "lasso", "occlusion", "slalom")
 FRESH = 40
 STEPS = 8
@@ -104,7 +103,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def opened(model: str) -> slalom.Explainer:
-    asking: dict[str, Any] = {"prompt": PROMPT, "labels": LABELS, "chat": False}
+    asking: dict[str, Any] = {"prompt": PROMPT, "labels": ANSWERS, "chat": False}
     if model == "smollm2":
         from slalom_lab.experiments._shared.smollm import language_model
 
@@ -214,7 +213,7 @@ def page(runs: list[list[dict[str, Any]]]) -> str:
         "Made by `benchmarks/prompted.py run` and `table`; its docstring has the commands and says what is",
         f"measured and how. {hours:.1f} CPU hours of one thread (a busy machine), single precision.",
         f"The prompt is `{PROMPT!r}`, the labels are read by the",
-        f"first tokens of their answers ({', '.join(map(repr, LABELS))}). Means over documents ± standard",
+        f"first tokens of their answers ({', '.join(map(repr, ANSWERS))}). Means over documents ± standard",
         "errors, in brackets medians: a mean of shares is moved by single documents. Equal are the tokens",
         "that the model reads, those of the prompt with every query included; occlusion has one query for",
         "each token and cannot use more. Where a method gives scores alone (occlusion), they are added up",

@@ -17,12 +17,12 @@ from filelock import FileLock
 
 from slalom.api import Explainer
 from slalom.errors import SlalomError
-from slalom.evaluate import store
+from slalom.evaluate import parse_methods, store
 from slalom.evaluate.run import Progress, evaluate
 from slalom.evaluate.table import Table
 from slalom.files import Record, from_json, make_folder, plain, read_text, to_json, write_text
 from slalom.outside import is_outside
-from slalom_lab.bench import league_rows
+from slalom_lab.bench import league_origin, league_rows
 from slalom_lab.bench.league_cells import CELLS, LeagueCell, documents, opened
 
 METHODS = (
@@ -49,6 +49,16 @@ METHODS = (
 )
 INSIDE = ("integrated_gradients", "smoothgrad", "gradient", "attention")
 """Methods that need the torch module."""
+LEFT_OUT = {
+    "gam": "an additive surrogate, as lasso and lime are, with a weight for every place besides",
+    "linear": "an additive surrogate, as lasso and lime are",
+    "naive_bayes": "explains labelled texts and not the model",
+    "shapley_sampling": "Shapley values, as kernel_shap and partition_shap estimate them",
+    "slalom_ana": "the paper's closed form, exact where the model is a SLALOM; slalom stands for it",
+    "slalom_fidelity": "the paper's fit near the whole text; slalom stands for it",
+    "slalom_sgd": "the paper's algorithm; slalom stands for it",
+}
+"""Methods of the library that have no row, and why; `--methods` gives them one."""
 DEAR = ("kernel_shap:budget=1000", "partition_shap:budget=300", "smoothgrad")
 """Left out on dear cells: the cost of the largest, and each has a smaller or better one beside it."""
 PROTOCOLS = ("all_scales", "removals:masks=20", "deletion", "lds", "leave_one_out")
@@ -77,14 +87,19 @@ def league(
     data_dir: str | os.PathLike[str] | None = None,
     open_model: Callable[[LeagueCell, Mapping[str, str]], Explainer] | None = None,
     progress: Callable[[str], Progress | None] | None = None,
+    command: str | None = None,
 ) -> Record:
     """Run what is missing, and give the table of everything that is there; it is written to league.json.
 
     models: directories by name. methods: further ones, beside METHODS. only: run no others than these.
     again: forget what was measured of these, first. Both name a method with its options, or all of its
     variants ("lime"). earlier: a league.json, whose cells stay where this folder has none. limit: documents
-    of a cell, in place of its own number.
+    of a cell, in place of its own number. command: what the table says that its rows were made by.
+
+    Rows that another process is at work on are left to it, with a warning.
     """
+    if methods:
+        parse_methods(methods)  # a file or a function that is not there is told before any model is opened
     folder = make_folder(out)
     for cell in (earlier or {"cells": []})["cells"]:
         _add(folder, cell, keep=True)
@@ -104,8 +119,11 @@ def league(
         for group, texts in lacking.items():
             watch = progress(f"{cell.name} {', '.join(group)}") if progress else None
             named = {"source": f"{cell.data} ({cell.split})", "progress": watch}
-            where = own / league_rows.run_name(group)
-            evaluate(explainer, texts, group, PROTOCOLS, where, seed=seed, cut=cell.cut, **named)
+            where = make_folder(own / league_rows.run_name(group))
+            with league_rows.spared(f"{cell.name}: {', '.join(group)} not run"):
+                with store.locked(where):
+                    league_origin.note(where, [league_origin.origin(command)])
+                evaluate(explainer, texts, group, PROTOCOLS, where, seed=seed, cut=cell.cut, **named)
         _add(folder, _row(cell) | _known(own, wanted, "none of its methods was asked for"))
     return _written(folder)
 
@@ -113,7 +131,10 @@ def league(
 def _known(own: Path, order: Sequence[str], missing: str) -> Record:
     """What the folder of a cell shows, or why nothing."""
     found = league_rows.load(own)
-    return {"not_run": missing} if found is None else _measured(Table(league_rows.shared(found, order)))
+    if found is None:
+        return {"not_run": missing}
+    made = league_origin.made_by(league_rows.runs(own))
+    return _measured(Table(league_rows.shared(found, order))) | {"made": made}
 
 
 def among(method: str, names: Sequence[str]) -> bool:
@@ -146,13 +167,13 @@ def _measured(table: Table) -> Record:
         cost = table.costs.get(method)
         if cost is None:
             continue
-        numbers = {}
+        name, numbers = table.results.settings["methods"][method]["method"], {}
         for number in shown:
             cell = table.cells[number].get(method)
             if cell is not None:
                 numbers[" ".join(number)] = asdict(cell) | {"tied": table.leads(number, method)}
         rows.append(
-            {"method": method, "family": family(method), "outside": is_outside(method), "numbers": numbers}
+            {"method": method, "family": family(method), "outside": is_outside(name), "numbers": numbers}
             | {"removal_error": _pooled(table, method)}
             | {name: cost[name].mean for name in ("queries", "tokens", "backwards", "seconds")}
         )
@@ -179,15 +200,21 @@ def _pooled(table: Table, method: str) -> float | None:
 def _add(folder: Path, row: Record, *, keep: bool = False) -> None:
     """Write a cell's row; another process may be at work on other cells, and what was measured stays.
 
-    keep: also where the new row was measured, too.
+    keep: also where the new row was measured, too; and why a cell was not run here.
     """
     with FileLock(folder / ".league.lock"):
         rows = {cell["name"]: cell for cell in _written(folder)["cells"]}
         there = rows.get(row["name"], {})
-        if row["name"] not in rows or ("rows" in row and not (keep and "rows" in there)):
+        if not _stays(there, row, keep):
             rows[row["name"]] = row
         document = {"format": FORMAT, "version": VERSION, "cells": list(rows.values())}
         write_text(folder / "league.json", to_json(plain(document)) + "\n")
+
+
+def _stays(there: Record, row: Record, keep: bool) -> bool:
+    if "rows" in there:
+        return keep or "rows" not in row
+    return keep and bool(there) and "rows" not in row
 
 
 def _written(folder: Path) -> Record:

@@ -25,6 +25,9 @@ _FEWER = (
     *("slalom:effort=faithful", "slalom:gradients=false"),
 )
 """Left out where a question takes a tenth of a second: what remains asks about as much as `slalom`."""
+PROMPT = "Review: {text}\nThe sentiment of this review is"
+ANSWERS = ("negative", "positive")
+"""What a language model is asked about a review."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class LeagueCell:
     name: str
     title: str
     model: str
-    """"bundled", a name for `--model NAME=DIR`, "train:DATA" (trained here, once) or "smollm2"."""
+    """"bundled", a name for `--model NAME=DIR`, "train:DATA" (trained here, once) or "smollm2" (a language
+    model, prompted: as a directory, or as a function over texts)."""
     data: str
     split: str = "test"
     cut: int = 128
@@ -73,12 +77,19 @@ def opened(cell: LeagueCell, models: Mapping[str, str]) -> Explainer:
     """The model of a cell: given, bundled, or trained once and kept."""
     if cell.model == "bundled":
         return Explainer()
+    if cell.model == "smollm2" and cell.model in models:
+        return Explainer(models[cell.model], prompt=PROMPT, labels=ANSWERS, chat=False)
     if cell.model in models:
         return Explainer(models[cell.model])
     kind, _, data = cell.model.partition(":")
     if kind != "train":
         raise SlalomError(f"no model was given for this cell: --model {cell.model}=DIR")
     return Explainer(os.fspath(_trained(data)))
+
+
+def given_models() -> list[str]:
+    """The names that `--model NAME=DIR` can give a directory to."""
+    return sorted({cell.model for cell in CELLS} - {"bundled"})
 
 
 def documents(

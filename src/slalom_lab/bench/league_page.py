@@ -8,6 +8,7 @@ from typing import Any
 
 from slalom.evaluate.table import figure as number_text
 from slalom.files import make_folder, plain, to_json, write_text
+from slalom_lab.bench import league_origin
 from slalom_lab.bench.league import METHODS, PROTOCOLS
 from slalom_lab.bench.league_cells import CELLS, DOCUMENTS
 from slalom_lab.bench.league_sentences import FIDELITY as FIRST
@@ -29,8 +30,9 @@ def write_page(found: Mapping[str, Any], page: Path, *, command: str) -> list[Pa
 def _in_order(cells: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The cells of the league in their order, those that were never run among them; then others."""
     known = {cell["name"]: cell for cell in cells}
-    later = "nobody has yet; the command above goes on with it."
-    own = {cell.name: {"name": cell.name, "title": cell.title, "not_run": later} for cell in CELLS}
+    own = {cell.name: {"name": cell.name, "title": cell.title} for cell in CELLS}
+    for cell in own.values():
+        cell["not_run"] = f"nobody has yet; `{league_origin.recipe(cell)}` does."
     return [known.get(name, cell) for name, cell in own.items()] + [
         c for n, c in known.items() if n not in own
     ]
@@ -42,7 +44,8 @@ def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder
     parts = [
         "# The league table",
         f"Methods on {len(run)} cells (a model on a data set), {sum(c['documents'] for c in run)} documents, "
-        f"{hours:.1f} hours, summed over processes that ran side by side. Made, and continued, by",
+        f"{hours:.1f} hours, summed over processes that ran side by side. Each cell says what made it; this "
+        "command wrote the page:",
         f"```sh\n{command}\n```",
         "Numbers are means ± standard errors over documents; bold is best or tied ([how](evaluation.md)). "
         "Tokens are what an explanation read on average, a backward pass counted like 1.2 forward passes. "
@@ -69,6 +72,7 @@ def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder
             f"`{cell['name']}`: {cell['documents']} documents of {cell['tokens']:.0f} tokens on average "
             f"(cut to {cell['cut']}), {cell['hours']:.2f} hours.{without}{few}"
         )
+        parts += league_origin.lines(cell)
         parts += [_table(cell), f"![quality against cost]({next(pictures).relative_to(folder).as_posix()})"]
     return "\n\n".join(parts) + "\n"
 

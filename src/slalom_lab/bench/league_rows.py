@@ -7,16 +7,18 @@ holds is all of its runs together, by method and document; so methods can be run
 from __future__ import annotations
 
 import hashlib
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from slalom.data import Document
-from slalom.errors import InputError
+from slalom.errors import InputError, SlalomWarning
 from slalom.evaluate import store
 from slalom.evaluate.results import Finished, Results
 from slalom.files import Record, make_folder, to_json, write_text
+from slalom_lab.bench import league_origin
 
 _PARTS = ("measurements", "spent", "points")
 
@@ -78,16 +80,38 @@ def shared(found: Results, order: Sequence[str]) -> Results:
 
 
 def forget(folder: Path, methods: Iterable[str]) -> None:
-    """Take the rows of some methods out of a cell's runs, so that they are measured again."""
+    """Take the rows of some methods out of a cell's runs, so that they are measured again.
+
+    A run that another process works on stays as it is; a warning says so.
+    """
     gone = set(methods)
     for run in runs(folder):
         results = store.load(run)
         kept = [method for method in results.methods if method not in gone]
-        if len(kept) == len(results.methods):
-            continue
-        if kept:
-            _write(folder / run_name(kept), _only(results, kept))
-        shutil.rmtree(run)
+        if len(kept) < len(results.methods):
+            with spared(f"{folder.name}: nothing was forgotten of {', '.join(results.methods)}"):
+                _forget(run, folder / run_name(kept) if kept else None, kept)
+
+
+@contextmanager
+def spared(consequence: str) -> Generator[None]:
+    """Inside, a folder that another process writes to is left to it; a warning says what follows."""
+    try:
+        yield
+    except store.BusyError:
+        warnings.warn(f"{consequence}: another process is at work on that", SlalomWarning, stacklevel=3)
+
+
+def _forget(run: Path, rest: Path | None, kept: Sequence[str]) -> None:
+    """Empty a run; what is kept goes to `rest`. Their locks stay, so that nobody writes where nothing is."""
+    with store.locked(run):
+        if rest is not None:
+            with store.locked(make_folder(rest)):
+                league_origin.note(rest, league_origin.made_by([run]))
+                _write(rest, _only(store.load(run), kept))
+        others = [path for path in run.iterdir() if path.name not in (store.LOCK, store.SETTINGS)]
+        for path in [*others, run / store.SETTINGS]:  # without settings it is no run
+            path.unlink()
 
 
 def named(documents: Sequence[Document]) -> list[Document]:

@@ -27,7 +27,9 @@ OURS, LIME = "slalom", "lime:budget=1000"
 
 
 def sentences(cells: Sequence[Cell]) -> list[str]:
-    """At least ten where the usual methods ran; fewer where some are missing."""
+    """At least ten where the usual methods ran; fewer where some are missing, none where nothing ran."""
+    if not cells:
+        return []
     chosen = [cell for cell in cells if cell["documents"] >= DOCUMENTS] or list(cells)
     said = [
         _best(chosen, FIDELITY),
@@ -163,8 +165,10 @@ def _not_told_apart(cells: Sequence[Cell]) -> str | None:
             for number in (FIDELITY, DELETION)
             if number in cell["good"]
         ]
-        parts.append(f"`{cell['name']}` {_list(counts, ' and ')}")
-    return f"Best or tied, hence not told apart (0: nobody is shown to be worse): {_list(parts)}."
+        if counts:
+            parts.append(f"`{cell['name']}` {_list(counts, ' and ')}")
+    head = "Best or tied, hence not told apart (0: nobody is shown to be worse)"
+    return f"{head}: {_list(parts)}." if parts else None
 
 
 def _floor(cells: Sequence[Cell]) -> str | None:

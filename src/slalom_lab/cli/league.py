@@ -11,7 +11,7 @@ import typer
 
 from slalom.cli import arguments
 from slalom.cli import options as o
-from slalom.cli.run import guarded, say, still_libraries, watched
+from slalom.cli.run import guarded, say, still_libraries
 from slalom.files import Record, from_json, read_text
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def league(
     """Run every method on every model and data set of the league, or continue; write table and page.
 
     It takes hours; interrupted or killed, the same command goes on. Cells whose model or data set is not
-    there are said to be missing.
+    there are said to be missing. `-m smollm2=DIR` is a language model that is asked with a prompt.
 
     Examples:
 
@@ -95,6 +95,7 @@ def league(
         from slalom.errors import InputError
         from slalom_lab.bench.league import league as run
         from slalom_lab.bench.league_cells import CELLS as KNOWN
+        from slalom_lab.bench.league_origin import named_here
 
         wanted = arguments.names(cells)
         unknown = [name for name in wanted or () if name not in {cell.name for cell in KNOWN}]
@@ -105,13 +106,11 @@ def league(
         named = {"only": arguments.names(only), "again": arguments.names(again) or ()}
         further = arguments.names(methods) or ()
         _known(*(named["only"] or ()), *named["again"], methods=further)
-        pairs = [entry.partition("=") for entry in model or ()]
-        if any(not name or not folder for name, _, folder in pairs):
-            raise InputError("--model takes NAME=DIR, as encoder=./encoder")
+        command = f"slalom {shlex.join(map(named_here, sys.argv[1:]))}"
         found = run(
             out,
             chosen,
-            models={name: folder for name, _, folder in pairs},
+            models=_models(model or ()),
             methods=further,
             **named,
             earlier=None if from_ is None else from_json(read_text(from_), repr(str(from_))),
@@ -120,8 +119,26 @@ def league(
             data_dir=data_dir,
             open_model=_opened,
             progress=None if quiet else _told,
+            command=command,
         )
-        _deliver(found, out, page, quiet)
+        _deliver(found, out, page, command, quiet)
+
+
+def _models(entries: Sequence[str]) -> dict[str, str]:
+    """Directories by the names that cells have for their models."""
+    from slalom.errors import InputError
+    from slalom_lab.bench.league_cells import given_models
+
+    found: dict[str, str] = {}
+    for entry in entries:
+        name, _, folder = entry.partition("=")
+        if not name or not folder:
+            raise InputError("--model takes NAME=DIR, as encoder=./encoder")
+        if name not in given_models():
+            have = ", ".join(given_models())
+            raise InputError(f"no cell has a model {name!r}; those that can be given are: {have}")
+        found[name] = folder
+    return found
 
 
 def _known(*names: str, methods: Sequence[str]) -> None:
@@ -138,7 +155,7 @@ def _known(*names: str, methods: Sequence[str]) -> None:
 def _opened(cell: LeagueCell, models: Mapping[str, str]) -> Explainer:
     from slalom_lab.bench.league_cells import opened
 
-    if cell.model != "smollm2":
+    if cell.model != "smollm2" or cell.model in models:
         return opened(cell, models)
     from slalom import Explainer
     from slalom_lab.experiments._shared.smollm import prompted
@@ -146,15 +163,12 @@ def _opened(cell: LeagueCell, models: Mapping[str, str]) -> Explainer:
     return Explainer(prompted(), labels=["negative", "positive"])
 
 
-def _told(cell: str) -> Callable[[int, int, str], None] | None:
+def _told(cell: str) -> Callable[[int, int, str], None]:
     """A line for every tenth of a cell, with the time left."""
     import time
 
     from slalom.evaluate.table import duration
 
-    console = watched(False)
-    if console is None:
-        return None
     start, told = time.monotonic(), [-1, 0]
 
     def report(done: int, total: int, what: str) -> None:  # noqa: ARG001
@@ -170,7 +184,7 @@ def _told(cell: str) -> Callable[[int, int, str], None] | None:
     return report
 
 
-def _deliver(found: Record, out: Path, page: Path | None, quiet: bool) -> None:
+def _deliver(found: Record, out: Path, page: Path | None, command: str, quiet: bool) -> None:
     from slalom_lab.bench.league_page import sentences, write_page
 
     run = [cell for cell in found["cells"] if cell.get("rows")]
@@ -180,6 +194,6 @@ def _deliver(found: Record, out: Path, page: Path | None, quiet: bool) -> None:
         if not cell.get("rows"):
             typer.echo(f"{cell['title']}: not run: {cell['not_run']}")
     if page is not None:
-        write_page(found, page, command=f"slalom {shlex.join(sys.argv[1:])}")
+        write_page(found, page, command=command)
     if not quiet:
         say(f"wrote {out / 'league.json'}" + (f" and {page}" if page else ""))
