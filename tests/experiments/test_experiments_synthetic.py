@@ -18,7 +18,6 @@ from slalom_lab.experiments._shared.outcome import (
     Findings,
     Row,
     RunSettings,
-    Verdict,
     all_of,
     decide,
     distinct,
@@ -161,17 +160,28 @@ def _at_several_depths(outcome: Findings) -> Findings:
     return replace(outcome, rows=(*outcome.rows, *more))
 
 
-def test_recoverys_verdict_needs_log_odds_and_a_tenth_of_sgds_error(settings: RunSettings) -> None:
+def test_recoverys_verdict_needs_log_odds_and_parameters(settings: RunSettings) -> None:
     outcome = _at_several_depths(recovery.run(settings, RECOVERY))
-    where, measure = {"model": "distilbert"}, "parameter MSE, exact"
-    rows = _changed(outcome, where, "R² of the log-odds", 0.97)
-    sgd = select(rows, "parameter MSE, sgd", model="distilbert", queries=100)[0]
+    where = {"model": "distilbert"}
+    sgd = select(outcome.rows, "parameter MSE, sgd", model="distilbert", queries=100)[0]
 
-    def verdict(ratio: float, r2: float) -> Verdict:
-        changed = replace(outcome, rows=tuple(_changed(outcome, where, "R² of the log-odds", r2)))
-        return recovery.judge(_changed(changed, {**where, "queries": 100}, measure, ratio * sgd))[0]
+    def changed(log_odds: float, values: float, ratio: float) -> list[Row]:
+        told = {"R² of the log-odds": log_odds, "R² of the values, exact": values}
+        found = outcome
+        for measure, ours in {**told, "R² of the importances, exact": 0.95}.items():
+            found = replace(found, rows=tuple(_changed(found, where, measure, ours)))
+        return _changed(found, {**where, "queries": 100}, "parameter MSE, exact", ratio * sgd)
 
-    assert [verdict(0.05, 0.97), verdict(0.2, 0.97), verdict(0.05, 0.2)] == [True, False, False]
+    for log_odds, values, ratio, wanted in (
+        (0.97, 0.95, 0.05, (True, True, True, True)),
+        (0.97, 0.95, 0.2, (True, True, True, False)),  # ours does not change the paper's
+        (0.2, 0.95, 0.05, (False, False, True, True)),
+        (0.97, 0.5, 0.05, (False, True, False, True)),
+    ):
+        rows = changed(log_odds, values, ratio)
+        parts = recovery.parts(rows)
+        own = (recovery.LOG_ODDS, recovery.PARAMETERS, recovery.OURS)
+        assert (recovery.judge(rows)[0], *(parts[name][0] for name in own)) == wanted
 
 
 def test_depths_are_told_by_slopes() -> None:
@@ -183,10 +193,10 @@ def test_depths_are_told_by_slopes() -> None:
             for measure, power in (("logit MSE", logit), ("parameter MSE", parameter))
         ]
 
-    falls, none = recovery.parts(rows(-1.0, 0.1)).values()
+    falls, none = recovery.depth(rows(-1.0, 0.1)).values()
     assert (falls[0], none[0]) == (True, True)
     assert f"{-np.log10(2):+.3f}" in falls[1]
-    falls, none = recovery.parts(rows(1.0, 2.0)).values()
+    falls, none = recovery.depth(rows(1.0, 2.0)).values()
     assert (falls[0], none[0]) == (False, False)
 
 
@@ -237,23 +247,30 @@ def test_fig9(settings: RunSettings) -> None:
     assert outcome.seeds == (0, 1)
 
 
-def test_fig9s_two_parts_are_judged_apart() -> None:
-    def rows(grows: float, above: float, error: float = 0.1) -> list[Row]:
+def test_fig9s_four_parts_are_all_judged() -> None:
+    def rows(grows: float, above: float, half: float = 1.0, apart: float = 0.1) -> list[Row]:
         slopes = [Row({"solver": s}, fig9_ana.SLOPE, 0.0, 0.1, 15) for s in fig9_ana.SOLVERS]
         return [
             *slopes,
-            Row({"solver": "ana less sgd"}, fig9_ana.SLOPE, grows, error, 15),
-            Row({"solver": "ana over sgd", "context": 30}, fig9_ana.ABOVE, above, error, 15),
-            Row({"solver": "ana over sgd"}, fig9_ana.APART, 0.1, error, 15),
+            Row({"solver": "ana less sgd"}, fig9_ana.SLOPE, grows, 0.1, 15),
+            Row({"solver": fig9_ana.HALF}, fig9_ana.SLOPE, half, 0.1, 15),
+            Row({"solver": "ana over sgd", "context": 30}, fig9_ana.ABOVE, above, 0.1, 15),
+            Row({"solver": "ana over sgd"}, fig9_ana.APART, apart, 0.1, 15),
+            Row({"solver": "ana over sgd", "words": 10}, fig9_ana.APART, apart, 0.1, 15),
         ]
 
-    for grows, above, wanted in ((1.0, 1.0, True), (1.0, -1.0, False), (0.1, 1.0, None)):
-        verdict, sentence = fig9_ana.judge(rows(grows, above))
-        assert verdict is wanted
+    for found, wanted in (
+        (rows(1.0, 1.0), [True, True, True, True]),
+        (rows(0.1, 1.0), [None, True, True, True]),
+        (rows(1.0, 1.0, 0.1), [True, None, True, True]),
+        (rows(1.0, -1.0), [True, True, False, True]),
+        (rows(1.0, 1.0, 1.0, 2.0), [True, True, True, False]),
+    ):
+        verdict, sentence = fig9_ana.judge(found)
+        assert [verdict for verdict, _ in fig9_ana.parts(found).values()] == wanted
+        assert verdict is (False if False in wanted else None if None in wanted else True)
         assert "that Ana's error grows faster" in sentence
-    assert "does not hold (factor 0.37" in fig9_ana.judge(rows(1.0, -1.0))[1]
-    apart = [verdict for verdict, _ in fig9_ana.parts(rows(1.0, -1.0)).values()]
-    assert apart == [True, None, False, True]
+    assert "with 10 words +0.10 ± 0.10" in fig9_ana.parts(rows(1.0, 1.0))["parameter errors are alike"][1]
 
 
 def test_fig9s_slopes_are_those_of_the_errors() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from slalom_lab.experiments._shared.outcome import ON_PAR, Row, Verdict, all_of
+from slalom_lab.experiments._shared.outcome import NOT_JUDGED, ON_PAR, Row, Verdict, all_of
 from slalom_lab.experiments._shared.verdicts import compare, not_behind, outperforms, pooled, within
 
 
@@ -78,3 +78,5 @@ def test_verdicts_together() -> None:
     assert all_of([True, ON_PAR]) == ON_PAR
     assert all_of([ON_PAR, None]) is None
     assert all_of([ON_PAR, False, None]) is False
+    assert all_of([True, NOT_JUDGED, None]) == NOT_JUDGED
+    assert all_of([NOT_JUDGED, False]) is False

@@ -14,8 +14,8 @@ from slalom_lab.experiments._shared.outcome import (
     RunSettings,
     all_of,
     conclude,
-    decide,
     distinct,
+    select,
 )
 from slalom_lab.experiments.fig5_scatter import SIZES, Size, explanations, two_sided
 
@@ -58,16 +58,18 @@ def analyse(rows: Sequence[Row]) -> str:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """For every model: both signs in the review, and lower importances over all reviews by two errors."""
-    models = distinct(rows, "model")
-    both = [reviews.both_signs(rows, model=model) for model in models]
-    lower = [decide(_gap(rows, model)) for model in models]
-    sentence = (
-        f"the most important quarter of the review's tokens speaks for and against the label for {sum(both)} "
-        f"of {len(models)} models; function words are less important than the others by two standard errors "
-        f"over the reviews for {lower.count(True)} of {len(models)}, more important for {lower.count(False)}"
-    )
-    return all_of([*both, *lower]), sentence
+    """For every model: words for and against are more important than function words, over all reviews."""
+    verdicts, told = [], []
+    for model in distinct(rows, "model"):
+        own = [row for row in rows if row.where["model"] == model]
+        verdict, sentence = reviews.judged(own)
+        verdicts.append(verdict)
+        signs = select(own, reviews.FOR) + select(own, reviews.AGAINST)
+        told.append(
+            f"{model}: over all reviews {sentence}; of the most important quarter of the review shown "
+            f"{signs[0]:.0f} tokens speak for the label and {signs[1]:.0f} against it"
+        )
+    return all_of(verdicts), "; ".join(told)
 
 
 def _gap(rows: Sequence[Row], model: str) -> Row:

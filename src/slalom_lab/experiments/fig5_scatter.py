@@ -17,9 +17,9 @@ from slalom_lab.experiments._shared.outcome import (
     Judgement,
     Row,
     RunSettings,
-    all_of,
     conclude,
     decide,
+    distinct,
     mean_row,
     select,
 )
@@ -72,16 +72,18 @@ def two_sided(explanation: Explanation) -> int:
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
-    """Each part must hold for more than half of the reviews where it can be seen, by two standard errors."""
-    places = list(dict.fromkeys(row.where["review"] for row in rows))
-    both = [reviews.both_signs(rows, review=place) for place in places]
-    lower = [held for place in places if (held := reviews.lower(rows, review=place)) is not None]
+    """Words for and words against are both more important than function words, by two errors over reviews."""
+    places = distinct(rows, "review")
+    each = [[row for row in rows if row.where["review"] == place] for place in places]
+    verdict, told = reviews.judged(reviews.gaps(each, {}))
+    both = sum(min(select(own, reviews.FOR) + select(own, reviews.AGAINST)) > 0 for own in each)
+    lower = [held for own in each if (held := reviews.lower(own)) is not None]
     sentence = (
-        f"the most important quarter of the tokens speaks for and against the label in {sum(both)} of "
-        f"{len(places)} reviews; function words are less important than the others in {sum(lower)} of "
+        f"over {len(places)} reviews {told}; the most important quarter of the tokens speaks for and against "
+        f"the label in {both} of them; function words are less important than the others in {sum(lower)} of "
         f"{len(lower)}"
     )
-    return all_of([decide(_share(both), 0.5), decide(_share(lower), 0.5)]), sentence
+    return verdict, sentence
 
 
 def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
@@ -96,12 +98,6 @@ def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
             f"{signed.ours or 0.0:+.2f} ± {signed.error or 0.0:.2f}",
         )
     }
-
-
-def _share(held: Sequence[bool]) -> Row:
-    """In how many of the reviews; the error counts one more that holds and one more that does not."""
-    share = (sum(held) + 1) / (len(held) + 2)
-    return Row({}, "share", share, float(np.sqrt(share * (1 - share) / (len(held) + 2))), len(held))
 
 
 def _figure(explanation: Explanation) -> figures.Figure:

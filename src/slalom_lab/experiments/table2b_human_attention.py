@@ -16,7 +16,7 @@ from slalom_lab.experiments._shared.outcome import (
     decide,
     distinct,
 )
-from slalom_lab.experiments._shared.verdicts import compare, not_behind, outperforms, pooled
+from slalom_lab.experiments._shared.verdicts import not_behind, outperforms, pooled, within
 
 TITLE = "SLALOM paper, Table 2b"
 CLAIM = (
@@ -109,8 +109,7 @@ def _random(rows: Sequence[Row]) -> Judgement:
     near, told = [], []
     for name in ("IG", "Grad"):
         row = pooled(rows, name)
-        word = compare(replace(row, ours=None if row.ours is None else row.ours - 0.5), RANDOM)
-        near.append({"on par": True, "better": False, "worse": False, "open": None}[word])
+        near.append(within(replace(row, ours=None if row.ours is None else row.ours - 0.5), RANDOM))
         number = "not measured" if row.ours is None else f"{row.ours:.3f} ± {row.error or 0.0:.3f}"
         told.append(f"{name} {number}")
     return all_of(near), f"{', '.join(told)} (almost is within {RANDOM} of 0.5)"

@@ -15,8 +15,10 @@ from slalom.files import Record, number
 
 Mode = Literal["quick", "full"]
 ON_PAR: Literal["on par"] = "on par"
-Verdict = bool | Literal["on par"] | None
-"""Of a claim that one thing is better than another, both alike by the stated margin is neither."""
+NOT_JUDGED: Literal["not judged"] = "not judged"
+Verdict = bool | Literal["on par", "not judged"] | None
+"""Of a claim that one thing is better than another, both alike by the stated margin is neither. Not judged is
+what a model was asked that is no example of what the claim is about."""
 Judgement = tuple[Verdict, str]
 
 
@@ -130,9 +132,11 @@ def decide(row: Row, threshold: float = 0.0) -> bool | None:
 
 
 def all_of(verdicts: Sequence[Verdict]) -> Verdict:
-    """False if one is, True if all are; None where that is open, on par where nothing else is wrong."""
+    """False if one is, True if all are; not judged or open where one is; on par where nothing is wrong."""
     if any(verdict is False for verdict in verdicts):
         return False
+    if NOT_JUDGED in verdicts:
+        return NOT_JUDGED
     if not verdicts or None in verdicts:
         return None
     return ON_PAR if ON_PAR in verdicts else True

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from slalom.explanation import Explanation
-from slalom_lab.experiments._shared.outcome import Row, mean_row, select
+from slalom_lab.experiments._shared.outcome import Judgement, Row, all_of, decide, mean_row, select
 
 FUNCTION_WORDS = (
     "a an the and or of to in on at for with by from as is are was were be been it its this that i we you "
@@ -73,15 +73,24 @@ def _along(explanation: Explanation, place: Mapping[str, str | int]) -> list[Row
     return found
 
 
-def both_signs(found: Sequence[Row], **where: str | int) -> bool:
-    """Whether important tokens speak for and against the label."""
-    return min(select(found, FOR, **where) + select(found, AGAINST, **where)) > 0
-
-
 def lower(found: Sequence[Row], **where: str | int) -> bool | None:
     """Whether function words are less important than the others; None where there are none."""
     pair = select(found, FUNCTION, **where) + select(found, CONTENT, **where)
     return pair[0] < pair[1] if len(pair) == 2 else None
+
+
+def judged(gaps: Sequence[Row]) -> Judgement:
+    """Whether words for and words against the label are more important than function words.
+
+    Each by two standard errors over the reviews, from the rows of `gaps`.
+    """
+    own = {row.measure: row for row in gaps}
+    words = [own[GAPS[kind]] for kind in (WORDS_FOR, WORDS_AGAINST)]
+    told = (
+        f"{row.measure.partition(' over')[0]} by {row.ours or 0.0:.2f} ± {row.error or 0.0:.2f} (n = {row.n})"
+        for row in words
+    )
+    return all_of([decide(row) for row in words]), f"above function words in importance are {', '.join(told)}"
 
 
 def gaps(each: Sequence[Sequence[Row]], where: Mapping[str, str | int]) -> list[Row]:

@@ -17,6 +17,7 @@ from slalom.errors import InputError, SlalomError
 from slalom.files import Record, from_json, make_folder, plain, read_text, to_json, versions, write_text
 from slalom_lab import experiments
 from slalom_lab.experiments._shared.outcome import (
+    NOT_JUDGED,
     ON_PAR,
     Findings,
     NotRun,
@@ -68,7 +69,8 @@ class ExperimentReport:
 
 def told_by(verdict: Verdict) -> str:
     """A verdict as a report says it."""
-    return {True: "holds", False: "does not hold", None: "undecided", ON_PAR: ON_PAR}[verdict]
+    known = {True: "holds", False: "does not hold", None: "undecided", ON_PAR: ON_PAR, NOT_JUDGED: NOT_JUDGED}
+    return known[verdict]
 
 
 def reproduce(
