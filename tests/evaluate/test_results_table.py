@@ -300,3 +300,37 @@ def test_the_answer_in_words(levels: dict[str, float], said: str):
     assert verdict(table) == said
     assert said in markdown(table)
     assert document(table)["verdict"] == said
+
+
+def with_a_file(call: dict, results: Results) -> Table:
+    """The same numbers, where `lime` is a file of scores; its costs, as they were measured, are small."""
+    methods = SETTINGS["methods"] | {"lime": {"method": "theirs.parquet", **call}}
+    finished = tuple(
+        replace(f, spent=tuple(replace(s, tokens=1) if s.method == "lime" else s for s in f.spent))
+        for f in results.finished
+    )
+    return Table(Results(SETTINGS | {"methods": methods}, finished))
+
+
+def test_a_cost_that_nobody_knows_is_a_dash_and_decides_nothing(results: Results, tmp_path: Path):
+    cheap = with_a_file({"outside": {"costs": ["queries", "tokens", "backwards"]}}, results)
+    assert "lime costs" in verdict(cheap), "a file may tell its cost"
+    assert cheap.asked("lime") == ["100", "1", "0"]
+    unknown = with_a_file({}, results)  # as in results that were written before files could tell it
+    assert unknown.asked("lime") == ["–", "–", "–"]
+    assert "costs" not in verdict(unknown)
+    assert verdict(unknown).startswith("Use slalom")
+    told = markdown(unknown)
+    assert any(line.startswith("| `lime` |") and line.endswith("| – | – | – |") for line in told.splitlines())
+    assert "| `lime` | – | – |" in report(unknown)
+    assert "<td>–</td><td>–</td><td>–</td>" in render(unknown)
+    assert document(unknown)["cost"]["lime"]["tokens"] is None
+    write_report(unknown, tmp_path)
+    assert "lime" not in (tmp_path / "figures" / "quality_and_cost.svg").read_text().replace("slalom", "")
+
+
+def test_the_best_method_may_be_one_whose_cost_nobody_knows(results: Results):
+    methods = SETTINGS["methods"] | {"slalom": {"method": "theirs.jsonl"}, "lime": {"method": "ours.jsonl"}}
+    told = verdict(Table(Results(SETTINGS | {"methods": methods}, results.finished)))
+    assert told.startswith("Use slalom: best or tied")
+    assert "costs" not in told

@@ -301,15 +301,9 @@ def _columns(table: Table) -> dict[str, list[tuple[str, bool]]]:
         table.head(number): [(plain_cell(table, number, m), table.leads(number, m)) for m in methods]
         for number in table.main
     }
-    costs = [table.costs.get(method) for method in methods]
-    asked = {
-        head: [(f"{cost[part].mean:,.0f}" if cost else "–", False) for cost in costs]
-        for head, part in (
-            ("queries", "queries"),
-            ("tokens\nread", "tokens"),
-            ("backward\npasses", "backwards"),
-        )
-    }
+    costs = zip(*(table.asked(method) for method in methods), strict=True)
+    heads = ("queries", "tokens\nread", "backward\npasses")
+    asked = {head: [(cost, False) for cost in column] for head, column in zip(heads, costs, strict=True)}
     return {_lines(head): cells for head, cells in columns.items()} | asked
 
 

@@ -43,7 +43,7 @@ def draw(table: Table, out: str | os.PathLike[str]) -> list[Path]:
         shown = [page for page in (_common(table, page) for page in pages) if page]
         for place, page in enumerate(shown, 1):
             figures[name if len(shown) == 1 else f"{name}_{place}"] = _bars(table, page)
-    if table.main and table.costs:
+    if table.main and not all(np.isnan(cost["tokens"].mean) for cost in table.costs.values()):
         figures["quality_and_cost"] = _against_cost(table)
     if table.results.points:
         figures["curves"] = _curves(table)
@@ -93,6 +93,8 @@ def _against_cost(table: Table) -> Figure:
     for axis, number in zip(axes, table.main, strict=False):
         for place, (method, cell) in enumerate(table.cells[number].items()):
             asked, error = table.costs[method]["tokens"].mean, 0.0 if np.isnan(cell.stderr) else cell.stderr
+            if np.isnan(asked):
+                continue  # what it cost is not known
             style = {"color": _colours(table)[method], "marker": _MARKS[place % len(_MARKS)]}
             axis.errorbar(
                 asked, cell.mean, yerr=error, linestyle="", capsize=2, markersize=5, label=method, **style

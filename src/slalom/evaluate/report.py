@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -18,7 +19,7 @@ from slalom.evaluate import protocols
 from slalom.evaluate.figures import draw
 from slalom.evaluate.results import Results, write_parquet
 from slalom.evaluate.store import TABLE
-from slalom.evaluate.table import ASKED, Number, Table, duration, figure, missing, plain_cell, verdict
+from slalom.evaluate.table import Number, Table, duration, figure, missing, plain_cell, verdict
 from slalom.files import Record, plain, write_text
 from slalom.view import visible
 from slalom.view.page import FRAGMENT, skeleton
@@ -145,7 +146,7 @@ def report(table: Table, command: str | None = None) -> str:
     """The tables, followed by what differs from run to run: seconds, run time, command."""
     results = table.results
     rows = [
-        [f"`{method}`", *(figure(cost[name].mean) for name in ("seconds", "model_seconds"))]
+        [f"`{method}`", *(_seconds(cost[name].mean) for name in ("seconds", "model_seconds"))]
         for method, cost in table.costs.items()
     ]
     settings = [
@@ -182,10 +183,13 @@ def _summary(table: Table) -> str:
     heads = ["method", *(table.head(number) for number in table.main), "queries", "tokens read", "backward"]
     rows: list[list[str]] = []
     for method in table.results.methods:
-        cost = table.costs.get(method)
-        asked = [f"{cost[name].mean:,.0f}" if cost else "–" for name in ASKED]
-        rows.append([f"`{method}`", *(table.cell(number, method) for number in table.main), *asked])
+        means = (table.cell(number, method) for number in table.main)
+        rows.append([f"`{method}`", *means, *table.asked(method)])
     return _grid(heads, rows)
+
+
+def _seconds(mean: float) -> str:
+    return "–" if math.isnan(mean) else figure(mean)
 
 
 def _page(table: Table, numbers: Sequence[Number]) -> str:
@@ -275,11 +279,7 @@ def _html_grid(table: Table, numbers: Sequence[Number], *, cost: bool) -> str:
             else f"<td>{escape(plain_cell(table, number, method))}</td>"
             for number in numbers
         ]
-        asked = table.costs.get(method) if cost else None
-        if asked:
-            cells += [f"<td>{asked[name].mean:,.0f}</td>" for name in ("queries", "tokens", "backwards")]
-        elif cost:
-            cells += ["<td>–</td>"] * 3
+        cells += [f"<td>{asked}</td>" for asked in table.asked(method)] if cost else []
         rows.append(f"<tr><td>{escape(visible(method))}</td>{''.join(cells)}</tr>")
     head = "".join(f'<th scope="col">{escape(visible(text))}</th>' for text in ["method", *heads])
     return (

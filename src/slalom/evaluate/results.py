@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from slalom.errors import MissingExtraError
 from slalom.files import Record
+from slalom.outside import unknown_costs
 
 if TYPE_CHECKING:
     import pandas
@@ -55,7 +56,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Spent:
-    """What one explanation cost, on its own."""
+    """What one explanation cost, on its own; for scores in a file, what looking them up did.
+
+    What of it is not the method's own cost, `Results.unknown_costs` says.
+    """
 
     document: str
     method: str
@@ -112,6 +116,10 @@ class Results:
     def points(self) -> tuple[CurvePoint, ...]:
         return tuple(row for document in self.finished for row in document.points)
 
+    def unknown_costs(self, method: str) -> frozenset[str]:
+        """The parts of `Spent` that are not known of a method: of scores in a file, what it does not say."""
+        return unknown_costs(self.settings["methods"].get(method, {}))
+
     @property
     def wall(self) -> float:
         """Seconds that the run took, without what a kill lost."""
@@ -141,10 +149,11 @@ class Results:
 
     def write(self, out: str | os.PathLike[str]) -> None:
         """results.parquet, cost.parquet and curves.parquet in a directory."""
-        rows: Sequence[tuple[type, Iterable[Measurement | Spent | CurvePoint]]]
-        rows = ((Measurement, self.measurements), (Spent, self.spent), (CurvePoint, self.points))
-        for name, (kind, found) in zip(PARQUETS, rows, strict=True):
-            write_parquet(Path(out) / name, _columns(kind), [asdict(row) for row in found])
+        spent = [asdict(row) | dict.fromkeys(self.unknown_costs(row.method)) for row in self.spent]
+        measured, points = ([asdict(row) for row in rows] for rows in (self.measurements, self.points))
+        kinds = ((Measurement, measured), (Spent, spent), (CurvePoint, points))
+        for name, (kind, rows) in zip(PARQUETS, kinds, strict=True):
+            write_parquet(Path(out) / name, _columns(kind), rows)
 
 
 def check_pyarrow() -> None:

@@ -17,6 +17,7 @@ from typing import BinaryIO
 
 from filelock import FileLock, Timeout
 
+from slalom import outside
 from slalom.data.dataset import Document
 from slalom.errors import InputError
 from slalom.evaluate.document import EvaluationPlan
@@ -189,6 +190,7 @@ def settings(model: Model, plan: EvaluationPlan, source: str, corpus: Sequence[D
     """
     methods = {
         one.label: {"method": one.method, **({"score": one.score} if one.score else {}), **one.call}
+        | ({"outside": outside.facts(one.method)} if outside.is_outside(one.method) else {})
         for one in plan.variants
     }
     return {

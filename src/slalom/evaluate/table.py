@@ -66,15 +66,24 @@ class Table:
 
     @cached_property
     def costs(self) -> dict[str, dict[str, Average]]:
-        """What an explanation cost on average, by method and part of `Spent`."""
+        """What an explanation cost on average, by method and part of `Spent`; NaN where that is not known."""
         names = ("queries", "tokens", "backwards", "seconds", "model_seconds")
         rows: dict[str, list[Spent]] = {}
         for row in self.results.spent:
             rows.setdefault(row.method, []).append(row)
         return {
             method: {name: summary([float(getattr(row, name)) for row in found]) for name in names}
+            | dict.fromkeys(self.results.unknown_costs(method), Average(math.nan, math.nan, 0))
             for method, found in rows.items()
         }
+
+    def asked(self, method: str) -> list[str]:
+        """Queries, tokens read and backward passes; a dash where they are not known."""
+        cost = self.costs.get(method)
+        return [
+            "–" if cost is None or math.isnan(cost[name].mean) else f"{cost[name].mean:,.0f}"
+            for name in ASKED
+        ]
 
     @property
     def main(self) -> list[Number]:
@@ -164,7 +173,7 @@ def verdict(table: Table) -> str:
     wins = {m: sum(table.leads(number, m) for number in numbers) for m in table.results.methods}
     most = max(wins.values())
     leaders = [m for m in wins if wins[m] == most]
-    best, *tied = sorted(leaders, key=lambda m: (_distance(table, m, numbers), _cost(table, m), m))
+    best, *tied = sorted(leaders, key=lambda m: (_distance(table, m, numbers), _dear(table, m), m))
     parts = [f"Use {best}: best or tied in {_of(most, len(numbers))}"]
     if tied:
         parts.append(f"{_and(tied)} {'is' if len(tied) == 1 else 'are'} so as often")
@@ -203,12 +212,19 @@ def _of(count: int, total: int) -> str:
 
 
 def _cost(table: Table, method: str) -> float:
+    """Tokens read; NaN where that is not known."""
     cost = table.costs.get(method)
     return cost["tokens"].mean if cost else 0.0
 
 
+def _dear(table: Table, method: str) -> float:
+    """Its cost, to choose the cheapest by: who does not tell it is not chosen for it."""
+    cost = _cost(table, method)
+    return math.inf if math.isnan(cost) else cost
+
+
 def _cheap(table: Table, best: str, numbers: list[Number]) -> str | None:
-    """The closest of the methods that cost half or less, if it is close."""
+    """The closest of the methods that are known to cost half or less, if it is close."""
     known = [
         method
         for method in table.costs

@@ -143,6 +143,8 @@ def _own(function: Callable[..., object], name: str) -> ExplainFunction:
     @wraps(function)
     def explain(ask: Ask, target: Target, **call: object) -> Explanation:
         taken = {key: value for key, value in call.items() if key in parameters or key not in CONTRACT}
+        if taken.get("budget") == "auto" and parameters["budget"].default is not inspect.Parameter.empty:
+            del taken["budget"]  # its own default holds
         return _explanation(function(ask, target, **taken), ask, target, name)
 
     return explain

@@ -8,6 +8,7 @@ from typing import Any
 
 from slalom.evaluate.table import figure as number_text
 from slalom.files import make_folder, plain, to_json, write_text
+from slalom.outside.score_files import FILES
 from slalom_lab.bench import league_origin
 from slalom_lab.bench.league import METHODS, PROTOCOLS
 from slalom_lab.bench.league_cells import CELLS, DOCUMENTS
@@ -15,6 +16,7 @@ from slalom_lab.bench.league_sentences import FIDELITY as FIRST
 from slalom_lab.bench.league_sentences import sentences
 
 _MARKS = "osD^vP*X"
+_COSTS = (("tokens", ",.0f"), ("backwards", ",.0f"), ("seconds", ".2f"))
 
 
 def write_page(found: Mapping[str, Any], page: Path, *, command: str) -> list[Path]:
@@ -53,7 +55,8 @@ def _markdown(cells: Sequence[Mapping[str, Any]], images: Sequence[Path], folder
         "to predicting no change. Protocols: "
         + ", ".join(f"`{name}`" for name in PROTOCOLS)
         + ". [league.json](results/league.json) holds every number of this page. A method of someone else "
-        "takes a row with `slalom league --methods module:function` or a file of scores. Where a model is "
+        "takes a row with `slalom league --methods module:function` or a file of scores; its cost is what it "
+        "says itself (–: nothing). Where a model is "
         "dear to ask, or cannot be looked into, the methods named below the title are left out.",
         "## What it says",
         "\n".join(f"{i}. {said}" for i, said in enumerate(sentences(run), 1)),
@@ -87,9 +90,7 @@ def _table(cell: Mapping[str, Any]) -> str:
             f"`{row['method']}`",
             *(_cell(row["numbers"].get(name)) for name in numbers),
             "–" if row.get("removal_error") is None else number_text(row["removal_error"]),
-            f"{row['tokens']:,.0f}",
-            f"{row['backwards']:,.0f}",
-            f"{row['seconds']:.2f}",
+            *(_figure(_asked(row, name), form) for name, form in _COSTS),
         ]
         for row in cell["rows"]
     ]
@@ -104,6 +105,19 @@ def _cell(number: Mapping[str, Any] | None) -> str:
     return f"**{text}**" if number["tied"] else text
 
 
+def _asked(row: Mapping[str, Any], name: str) -> float | None:
+    """What a row's explanations cost on average; None where that is not known.
+
+    Nobody knows the seconds of a file's scores: a row that has them is older than files that tell their cost.
+    """
+    file = row["method"].partition(":")[0].endswith(FILES)
+    return None if file and row["seconds"] is not None else row[name]
+
+
+def _figure(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)
+
+
 def _curves(cell: Mapping[str, Any], folder: Path) -> Path:
     """Quality against tokens read: a curve for each family of methods, a point for each budget."""
     import matplotlib
@@ -115,8 +129,11 @@ def _curves(cell: Mapping[str, Any], folder: Path) -> Path:
     families = list(dict.fromkeys(row["family"] for row in cell["rows"]))
     for axis, number in zip(axes, numbers, strict=True):
         for place, name in enumerate(families):
-            rows = [r for r in cell["rows"] if r["family"] == name and number in r["numbers"]]
+            known = [r for r in cell["rows"] if _asked(r, "tokens") is not None]
+            rows = [r for r in known if r["family"] == name and number in r["numbers"]]
             rows.sort(key=lambda row: row["tokens"])
+            if not rows:
+                continue
             axis.errorbar(
                 [row["tokens"] for row in rows],
                 [row["numbers"][number]["mean"] for row in rows],

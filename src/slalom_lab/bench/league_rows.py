@@ -13,11 +13,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from slalom import outside
 from slalom.data import Document
 from slalom.errors import InputError, SlalomWarning
-from slalom.evaluate import store
+from slalom.evaluate import parse_method, store
 from slalom.evaluate.results import Finished, Results
-from slalom.files import Record, make_folder, to_json, write_text
+from slalom.files import Record, make_folder, plain, to_json, write_text
 from slalom_lab.bench import league_origin
 
 _PARTS = ("measurements", "spent", "points")
@@ -58,6 +59,8 @@ def lacking(
     found: Results | None, documents: Sequence[Document], methods: Sequence[str]
 ) -> dict[tuple[str, ...], list[Document]]:
     """What is still to be run: documents by the methods that they lack. Documents must have their names."""
+    if found is not None:
+        _check_sources(found, methods)
     have = {} if found is None else {one.key: methods_of(one) for one in found.finished}
     result: dict[tuple[str, ...], list[Document]] = {}
     for document in documents:
@@ -164,6 +167,16 @@ def _shared(settings: Mapping[str, object]) -> Record:
     if "model" in found:
         found["model"] = {name: value for name, value in found["model"].items() if name != "name"}
     return found
+
+
+def _check_sources(found: Results, methods: Sequence[str]) -> None:
+    """Refuse to add to rows of a file, or of a function, that has changed since."""
+    there = {name: call["outside"] for name, call in found.settings["methods"].items() if "outside" in call}
+    for name in (name for name in methods if name in there):
+        if plain(outside.facts(parse_method(name).method)) != there[name]:
+            raise InputError(
+                f"{name!r} has changed since its rows were measured; measure them again: --again {name}"
+            )
 
 
 def _check(folder: Path, there: Record, here: Record) -> None:

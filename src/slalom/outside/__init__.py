@@ -3,9 +3,8 @@
 A function of someone else is called as `function(text, predict, target)`: the text, a function from a list
 of texts to (N, labels) probabilities, and the number of the explained label. It returns a score for each
 word, or pairs of string and score, in the order of the text. A function with a parameter `ask` is called as
-one that a caller hands over, with `ask, target` and what it takes of `budget, seed`. A file (Parquet, JSON
-lines) has columns `text`, `scores` and `tokens`: strings in the order of the text (without them, a score for
-each token or word).
+one that a caller hands over, with `ask, target` and what it takes of `budget, seed`. What a file of scores
+holds is said in `slalom.outside.score_files`.
 
 Interactions of two words, as the package shapiq finds them by asking the model: `shapiq_interactions`.
 """
@@ -13,40 +12,83 @@ Interactions of two words, as the package shapiq finds them by asking the model:
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 from __future__ import annotations
 
+import hashlib
 import inspect
-import json
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 
-from slalom.checks import at_least_one
+from slalom.checks import at_least_one, shown
 from slalom.errors import InputError, MissingExtraError, SlalomError
+from slalom.explanation import Explanation
 from slalom.files import Record
 from slalom.interactions import strongest_pairs
 from slalom.models.ask import Ask
 from slalom.models.protocol import Model, Text
 from slalom.models.target import Target, choose_target, probabilities
+from slalom.outside.score_files import COSTS, FILES, costs_of, finite, row_for, rows_of
 from slalom.perturb import from_keep, whole
 from slalom.registry import function_named
 from slalom.tokens import BoolArray, FloatArray, Tokens, carried_over
 from slalom.units import Units, grouped
 
-FILES = (".parquet", ".jsonl")
-Rows = dict[str, Record]
-"""By their text."""
+NO_COST = "What these scores cost is not known: the file does not say it."
 
 
 def is_outside(name: str) -> bool:
-    """Whether a name is that of a function or a file, and none of a method's."""
-    return name.endswith(FILES) or (":" in name and "=" not in name)
+    """Whether a name, options behind it or not, is that of a function or a file, and none of a method's."""
+    first, colon, rest = name.partition(":")
+    function = bool(colon) and "=" not in rest.partition(":")[0]
+    return name.endswith(FILES) or first.endswith(FILES) or function
 
 
 def open_outside(name: str) -> Callable[..., object]:
     """The function or the file as a function of (ask, target, …)."""
     return _from_file(name) if name.endswith(FILES) else _from_function(name)
+
+
+def facts(name: str) -> Record:
+    """What scores of others depend on: a digest of the file, or of the file that a function is written in.
+
+    Of a file of scores it says, too, which costs are told there.
+    """
+    if name.endswith(FILES):
+        costs = list(costs_of(name))
+        return {"digest": _digest(Path(name)), "costs": costs}
+    source = _source(function_named(name))
+    return {"digest": None if source is None else _digest(source)}
+
+
+def unknown_costs(call: Record) -> frozenset[str]:
+    """Which parts of `Cost` nobody knows of a method, as the settings of an evaluation name it.
+
+    The library's methods and functions ask here. Of a file's scores only what it tells is known, and that
+    is nothing in settings which were written before files could tell it.
+    """
+    if not str(call.get("method", "")).endswith(FILES):
+        return frozenset()
+    told = call.get("outside", {}).get("costs", ())
+    return frozenset({*COSTS.values(), "seconds", "model_seconds"}.difference(told))
+
+
+def _digest(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=12).hexdigest()
+
+
+def _source(function: Callable[..., object]) -> Path | None:
+    """The file that a function, or the class of a callable object, is written in."""
+    inner = cast("Callable[..., object]", inspect.unwrap(function))
+    kinds: tuple[Callable[..., object], ...] = (inner, type(inner))
+    for one in kinds:
+        try:
+            found = inspect.getsourcefile(one)
+        except TypeError:
+            continue
+        return None if found is None or not Path(found).is_file() else Path(found)
+    return None
 
 
 def _from_function(name: str) -> Callable[..., object]:
@@ -57,12 +99,13 @@ def _from_function(name: str) -> Callable[..., object]:
     def explain(ask: Ask, target: Target) -> FloatArray:
         """Asks the outside function; its questions are counted."""
         try:
-            told = function(ask.tokens.text, _predict(ask, target), target.index)
+            result = function(ask.tokens.text, _predict(ask, target), target.index)
         except SlalomError:
             raise
         except Exception as error:
             raise SlalomError(f"{name} failed: {type(error).__name__}: {error}") from error
-        return _scores(ask.tokens, told, name)
+        strings, scores = _told(result, name)
+        return _scores(ask.tokens, strings, scores, ask.tokens.text, name)
 
     return explain
 
@@ -86,81 +129,65 @@ def _predict(ask: Ask, target: Target) -> Callable[[Sequence[str]], FloatArray]:
 
 
 def _from_file(name: str) -> Callable[..., object]:
-    _rows(name)
+    rows_of(name)
 
-    def explain(ask: Ask, target: Target) -> FloatArray:  # noqa: ARG001 - the file says for which label
+    def explain(ask: Ask, target: Target) -> Explanation:
         """Looks the text up in the file; asks nothing but what the model says of the text."""
-        row = _row(_rows(name), ask.tokens.text, name)
-        tokens, scores = row.get("tokens"), list(row["scores"])
-        told = scores if tokens is None else list(zip(tokens, scores, strict=False))
-        if tokens is not None and len(tokens) != len(scores):
-            raise InputError(f"{name}: {len(tokens)} tokens, but {len(scores)} scores")
-        return _scores(ask.tokens, told, name)
+        row = row_for(name, ask.tokens.text, target)
+        scores = _scores(ask.tokens, row.tokens, row.scores, row.text, name)
+        logits = ask.whole()[None]
+        return Explanation(
+            tokens=ask.tokens,
+            method=name,
+            target=target.label,
+            labels=target.labels,
+            probabilities=probabilities(logits, target.activation)[0],
+            output=float(target.score(logits)[0]),
+            scores={"attribution": scores},
+            ranking="attribution",
+            cost=replace(ask.cost, **row.cost) if row.cost else ask.cost,
+            notes=() if row.cost else (NO_COST,),
+        )
 
     return explain
 
 
-def _rows(name: str) -> Rows:
-    """The rows of a file; a file that has changed is read again."""
-    path = Path(name)
-    if not path.is_file():
-        raise InputError(f"there is no file {name!r}")
-    found = path.stat()
-    return _read(name, path.resolve(), (found.st_mtime_ns, found.st_size, found.st_ino))
-
-
-@lru_cache(maxsize=4)
-def _read(name: str, path: Path, _version: tuple[int, ...]) -> Rows:
+def _told(result: object, name: str) -> tuple[tuple[str, ...] | None, FloatArray]:
+    """What a function gave: strings, where it gave pairs, and scores."""
     try:
-        rows = _parquet(path) if path.suffix == ".parquet" else _json_lines(path)
-    except (ValueError, OSError) as error:
-        raise InputError(f"{name!r} cannot be read: {error}") from error
-    if not rows or not all("text" in row and "scores" in row for row in rows):
-        raise InputError(f"{name!r} needs columns `text` and `scores` (and `tokens`)")
-    return {str(row["text"]): row for row in rows}
+        listed = [] if isinstance(result, str | dict) else list(cast("Iterable[object]", result))
+    except TypeError:  # it is no list at all
+        listed = []
+    pairs = [tuple(cast("Sequence[object]", one)) for one in listed if isinstance(one, tuple | list)]
+    fitting = len(pairs) in (0, len(listed)) and all(len(pair) == 2 for pair in pairs)
+    if not listed or not fitting:
+        got = shown(cast(object, result))
+        raise InputError(f"{name} must give a score for each word, or pairs of string and score; got {got}")
+    what = f"{name}: the scores"
+    if not pairs:
+        return None, finite(listed, what)
+    return tuple(str(pair[0]) for pair in pairs), finite([pair[1] for pair in pairs], what)
 
 
-def _parquet(path: Path) -> list[Record]:
-    try:
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtraError("pyarrow", "data", "scores from Parquet") from error
-    return pq.read_table(path).to_pylist()
+def _scores(
+    tokens: Tokens, strings: Sequence[str] | None, scores: FloatArray, text: str, name: str
+) -> FloatArray:
+    """(n,) scores for the tokens, of strings or, without them, of each token or word.
 
-
-def _json_lines(path: Path) -> list[Record]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-
-
-def _row(rows: Rows, text: str, name: str) -> Record:
-    """The row of a text, or of the longer text that it is the beginning of."""
-    if text in rows:
-        return rows[text]
-    longer = [row for whole_text, row in rows.items() if whole_text.startswith(text)]
-    if len(longer) == 1:
-        return longer[0]
-    raise InputError(f"{name} has no scores for the text {text[:40]!r}")
-
-
-def _scores(tokens: Tokens, told: object, name: str) -> FloatArray:
-    """(n,) what was told, for the tokens: a score for each of them, for each word, or pairs with strings."""
-    listed = list(cast("Iterable[float | tuple[str, float]]", told))
-    pairs = [pair for pair in listed if isinstance(pair, tuple | list)]
-    if pairs:
-        return carried_over(
-            tokens, [str(string) for string, _ in pairs], np.array([s for _, s in pairs], float)
-        )
-    scores = np.asarray(listed, dtype=float)
-    if scores.ndim != 1 or not np.isfinite(scores).all():
-        raise InputError(f"{name} gave scores that are no list of finite numbers")
+    `text` is what the scores are of: the tokens' own text, or a longer one that begins with it. Words are
+    those of the tokenizer, or what stands between blanks.
+    """
+    if strings is not None:
+        return carried_over(tokens, strings, scores, text)
     if len(scores) == len(tokens):
         return scores
-    words = tokens.joined()
-    if len(scores) == len(words):
-        return carried_over(tokens, words.strings, scores)
+    words, parts = tokens.joined(), text.split()
+    for some, of in ((words.strings, tokens.text), (parts, text)):
+        if len(scores) == len(some):
+            return carried_over(tokens, some, scores, of)
     raise InputError(
-        f"{name} gave {len(scores)} scores for {len(tokens)} tokens in {len(words)} words; give one for "
-        "each, or pairs of string and score"
+        f"{name} gave {len(scores)} scores for {len(tokens)} tokens in {len(words)} words "
+        f"({len(parts)} between blanks); give one for each, or pairs of string and score"
     )
 
 
