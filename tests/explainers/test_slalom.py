@@ -227,7 +227,7 @@ def test_why_it_stopped(bundled: Explainer):
     tossed = alone(Explainer(dice)(" ".join(f"word{i}" for i in range(30)), effort="fast"))
     assert tossed.settings["stopped"].startswith("the most that effort 'fast' asks is asked")
     assert tossed.settings["order_certainty"] < 0.87
-    assert tossed.settings["design"] == {"single": 30, "short": 110, "long": 18}
+    assert tossed.settings["design"] == {"single": 30, "short": 88, "long": 16}
     assert tossed.fidelity["r2"] < 0.5
 
 

@@ -26,8 +26,10 @@ _LEAST = 16
 """Fewer queries than this are all fitted."""
 _LONGEST_SHORT = 16
 """Copies up to this size are cheap, and most of them."""
-_SHORT, _LONG, _GRADIENTS = 10, 3, 2
-"""A portion of size one has so many short copies, times the root of the length, long ones and gradients."""
+_SHORT, _LONG, _GRADIENTS = 8, 0.36, 2
+"""A portion of size one has so many short and long copies, times the root of the length, and gradients …"""
+_MOST_SHORT = 84
+"""… and at most so many short copies: of longer texts, longer copies tell more."""
 _NEAR = {"fast": 0, "balanced": 8, "faithful": 40}
 _MOST_GONE = 10
 _BACKWARD = 3
@@ -94,10 +96,10 @@ def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:
 
 def _portion(tokens: Tokens, size: int, rng: Rng, gradients: bool, length: int | None) -> Portion:
     n = len(tokens)
-    short = min(ceil(size * _SHORT * sqrt(n)), 2**n)
+    short = min(ceil(size * min(_SHORT * sqrt(n), _MOST_SHORT)), 2**n)
     if length:
         return [("short", designs.picked(n, 2 * short, min(length, n), rng))]
-    long, bent = (size * _LONG, size * _GRADIENTS) if n > _LONGEST_SHORT else (0, 0)
+    long, bent = (ceil(size * _LONG * sqrt(n)), size * _GRADIENTS) if n > _LONGEST_SHORT else (0, 0)
     return _copies(n, short, long, bent, rng, gradients)
 
 
