@@ -296,6 +296,20 @@ def test_the_table_has_a_line_for_each_place_and_a_column_for_each_measure() -> 
     ]
 
 
+def test_a_report_judges_rows_by_todays_criteria(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reproduce(["toy_sum"], tmp_path, RunSettings())
+    monkeypatch.setattr(experiments.load("toy_sum"), "judge", lambda rows: (None, f"{len(rows)} rows, newer"))
+    text = write_report(tmp_path).read_text()
+    assert "**undecided**: 2 rows, newer." in text
+    assert "| undecided | quick |" in text
+
+    def lacking(_: object) -> None:
+        raise KeyError("a row of today")
+
+    monkeypatch.setattr(experiments.load("toy_sum"), "judge", lacking)
+    assert "**holds**: the sum is 2." in write_report(tmp_path).read_text()
+
+
 def test_the_report_goes_elsewhere_with_its_figures(tmp_path: Path) -> None:
     reproduce(["toy_sum"], tmp_path / "out", RunSettings())
     (tmp_path / "docs").mkdir()

@@ -423,13 +423,23 @@ def test_the_verdicts_follow_differences() -> None:
         far = dict.fromkeys(("IG", "Grad"), ("lin. SLALOM", 0.5))
         rows = _rows(table2c_deletion.PAPER, {**columns, **far})
         assert table2c_deletion.judge(rows)[0] == wanted
-        assert [verdict for verdict, _ in table2c_deletion.parts(rows).values()] == [wanted, True, True]
+        assert [verdict for verdict, _ in table2c_deletion.parts(rows).values()] == [wanted, True, None, True]
     near = {**dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", 0.05)), "IG": ("lin. SLALOM", 0.05)}
     rows = _rows(table2c_deletion.PAPER, {**near, "Grad": ("lin. SLALOM", 0.5)})
     assert table2c_deletion.judge(rows)[0] is False
     for gap, wanted in ((0.0, True), (-0.05, False), (-0.01, None)):
         rows = _rows(table9_insertion.PAPER, dict.fromkeys(("LIME", "SHAP"), ("lin. SLALOM", gap)))
         assert table9_insertion.judge(rows)[0] is wanted
+
+
+@pytest.mark.parametrize(("lime", "wanted"), [(200.0, True), (105.0, None), (50.0, False)])
+def test_the_cost_of_as_many_samples(lime: float, wanted: bool | None) -> None:
+    rows = _rows(table2c_deletion.PAPER, dict.fromkeys(("LIME", "SHAP", "IG", "Grad"), ("lin. SLALOM", 0.5)))
+    for name, tokens in (("LIME", lime), ("lin. SLALOM", 100.0)):
+        rows += [Row({"model": model}, f"tokens read, {name}", tokens, 5.0) for model in ("a", "b")]
+    verdict, told = table2c_deletion.parts(rows)[table2c_deletion.SHORTER]
+    assert verdict is wanted
+    assert f"b reads 100 tokens for SLALOM and {lime:.0f} for LIME" in told
 
 
 def _over_importances(paper: dict[str, dict[str, tuple[float, float]]]) -> list[Row]:

@@ -45,6 +45,8 @@ NEEDS = {"data": ("imdb",), "packages": ("accelerate", "lime")}
 TRAINED, RANDOM = "trained", "random, even attention"
 SAMPLED, FACTOR = "one run of LIME", "3/2 formula, factor fitted"
 _ERROR, _RANK, _SLOPE = "relative error", "rank correlation", "LIME over the form"
+_LARGE = 0.5
+"""A rank correlation from which one is called large."""
 _GAP = "error beyond that of one run"
 MARGIN = 0.05
 """Of the length of LIME's coefficients: a twentieth more than the noise of a run is no worse than a run."""
@@ -110,6 +112,18 @@ def judge(rows: Sequence[Row]) -> Judgement:
         f"{one(PAPERS, model=RANDOM):.0%}, the mean field by {one(OURS, model=RANDOM):.1%}"
     )
     return None if larger is None else not larger, sentence
+
+
+def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
+    """The theorem's insight, by the order of words alone."""
+    [row] = [row for row in rows if row.measure == _RANK and row.where == _of(TRAINED, PAPERS)]
+    return {
+        "words contribute as α v deviates from the average": (
+            decide(row, _LARGE),
+            f"rank correlation {row.ours or 0.0:.3f} ± {row.error or 0.0:.3f} of LIME's exact limit with the "
+            f"formula ({_LARGE} and more counts)",
+        )
+    }
 
 
 def analyse(rows: Sequence[Row]) -> str:

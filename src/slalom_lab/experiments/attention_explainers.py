@@ -30,6 +30,7 @@ from slalom_lab.experiments._shared.outcome import (
     Row,
     RunSettings,
     conclude,
+    decide,
     mean_row,
 )
 from slalom_lab.experiments._shared.verdicts import outperforms
@@ -49,6 +50,9 @@ which is all that a method without a sign has. (Written after an earlier run wit
 read.)"""
 MARGIN = 0.1
 """Of a rank correlation."""
+UNLIKE = 0.5
+"""Of a rank correlation: below it one is no longer called large."""
+VERY = "methods are very unlike"
 ALL, _LESS = "all other pairs", "less alike than two variants"
 _SIGNED, _SIZES = "rank correlation", "rank correlation of sizes"
 
@@ -93,14 +97,35 @@ def judge(rows: Sequence[Row]) -> Judgement:
         f"over {max(row.n or 0 for row in pairs.values())} reviews, {told_by}; the variants' rank "
         f"correlation is {least:.2f} at least, on the scale that both have, and "
         f"{len(_below(others, least))} of {len(others)} pairs of methods are below that; least alike are "
-        f"{first}, most alike {last}; below 0.5 are {len(_below(others, 0.5))}; the largest word "
+        f"{first}, most alike {last}; below 0.5 are {len(_below(others, UNLIKE))}; the largest word "
         "of the sentence is " + ", ".join(f"{word} ({', '.join(by)})" for word, by in _top(rows).items())
     )
     return verdict, sentence
 
 
+def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
+    """What the conclusion says: very unlike, which is more than different."""
+    pairs = [row for row in rows if _measured(row)]
+    others = [row for row in pairs if (row.where["method"], row.where["beside"]) not in VARIANTS]
+    mean = float(np.mean([row.ours or 0.0 for row in others]))
+    error = float(np.mean([row.error or 0.0 for row in others]))  # as if the pairs rose and fell together
+    low = decide(Row({}, VERY, mean, error), UNLIKE)
+    return {
+        VERY: (
+            None if low is None else not low,
+            f"the rank correlation of two methods is {mean:.2f} ± {error:.2f} on average over {len(others)} "
+            f"pairs, below {UNLIKE} for {len(_below_of(others, UNLIKE))} of them (very unlike is below it on "
+            "average)",
+        )
+    }
+
+
+def _below_of(rows: Sequence[Row], level: float) -> list[Row]:
+    return [row for row in rows if (row.ours or 0.0) < level]
+
+
 def _below(pairs: Mapping[tuple[str, str], Row], level: float) -> list[Row]:
-    return [row for row in pairs.values() if (row.ours or 0.0) < level]
+    return _below_of(list(pairs.values()), level)
 
 
 def _measured(row: Row) -> bool:

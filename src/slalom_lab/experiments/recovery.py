@@ -53,7 +53,7 @@ _GOOD = 0.9
 """The share of a true variance that counts as recovered: of log-odds, of importances, of values."""
 _TENTH = 0.1
 LOG_ODDS, PARAMETERS = "log-odds are recovered", "parameters are recovered"
-OURS = "beyond the paper: the exact solver's parameter error is at most a tenth of SGD's"
+OURS = "beyond the paper, the exact solver's parameter error is at most a tenth of SGD's"
 _NO_TREND = "errors of parameters show no trend over layers"
 TEST = 5000
 """Fresh sequences on which log-odds are compared."""

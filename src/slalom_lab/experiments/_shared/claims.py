@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from slalom_lab.experiments._shared.claim_verdicts import counted, verdict
+from slalom_lab.experiments._shared.rows import cell
+
 SLALOM, ATTENTION = "SLALOM paper", "Attention paper"
 
 
@@ -43,11 +46,17 @@ _THEORY = "tests/theory/"
 CLAIMS: tuple[Claim, ...] = (
     *_of(
         SLALOM,
+        ("Table 1, introduction", "LIME, gradients and Shapley values recover linear models and GAMs", None,
+         "tests/explainers/test_planted_models.py::test_additive_methods_recover_linear_weights",
+         "and not a SLALOM: test_each_fails_on_the_others_function; C-LIME, which perturbs numbers, has no "
+         "meaning for tokens"),
         ("Prop. 4.1", "without positions and special tokens one transformer layer represents no generalised "
          "additive model but a constant", None,
          _THEORY + "test_stacks.py::test_without_positions_and_special_tokens_copies_change_nothing", None),
         ("Cor. B.2", "nor a linear model, whose weights do not depend on positions", None,
-         _THEORY + "test_stacks.py::test_an_additive_model_drifts_and_a_constant_one_does_not", None),
+         _THEORY + "test_stacks.py::test_an_additive_model_drifts_and_a_constant_one_does_not",
+         "with test_without_positions_and_special_tokens_copies_change_nothing, since a linear model is "
+         "one of them"),
         ("Cor. 4.2", "nor does a stack of layers", None,
          _THEORY + "test_stacks.py::test_without_positions_and_special_tokens_copies_change_nothing",
          "also with rotary and ALiBi positions"),
@@ -56,7 +65,9 @@ CLAIMS: tuple[Claim, ...] = (
         ("Section 4.3", "special tokens and positions do not change the finding", "fig3_repeats",
          None, "with them copies do move a real model, up to a limit"),
         ("Section 5.1", "importances are unique up to a constant, and with a fixed sum unique", None,
-         "tests/test_surrogate.py::test_normalising_changes_nothing_but_the_sum", None),
+         "tests/fit/test_ana.py::test_gives_a_slalom_back_from_2d_minus_1_queries",
+         "outputs fix the parameters (Prop. 5.2), but for the constant that "
+         "tests/test_surrogate.py::test_normalising_changes_nothing_but_the_sum adds"),
         ("Section 5.1", "a token alone gets its value; among others its importance is its weight", None,
          "tests/test_surrogate.py::test_the_only_token_without_background_gets_its_value", None),
         ("Prop. 5.1", "a transformer can be any SLALOM, with several heads and layers too", None,
@@ -66,20 +77,36 @@ CLAIMS: tuple[Claim, ...] = (
         ("Section 5.3", "the solution from single tokens and pairs is unstable", "fig9_ana", None,
          "as its error over the context"),
         ("Section 5.3, D", "random short sequences of a text's own tokens suffice to fit SLALOM to it",
-         "table12_samples", None, "by deletion; over copies of all sizes: all_scales"),
+         "table12_samples, the fewest samples are competitive with SHAP", None,
+         "by deletion; over copies of all sizes: all_scales"),
         ("Section 5.4", "a token whose weight is zero is a token left out", None,
          "tests/test_surrogate.py::test_removal_is_evaluation_without_the_position", None),
-        ("Section 5.4, B.7", "the soft-removal gradient gives linearised scores", None,
-         "tests/test_surrogate.py::test_gradient_equals_finite_differences", None),
+        ("Section 5.4, B.7",
+         "the gradient of removing a token softly is α (v − F); linearised scores, v eˢ, are "
+         "another reading (maths 2)", None,
+         "tests/test_surrogate.py::test_gradient_equals_finite_differences",
+         "the gradient is proved to be α (v − F); it ranks tokens as v eˢ does only where F is small"),
+        ("Section 5.2", "SLALOM is about 8 times faster than LIME or SHAP for the same number of samples",
+         "table11_runtime, as many times faster as the paper's", None,
+         "the criterion is that of Table 11's text"),
         ("B.7", "SLALOM scores convert to Shapley values", None,
          "tests/test_shapley.py", "in polynomial time, where the paper has a sum over all subsets"),
         ("C.1", "SLALOM generalises to several classes", "multi_class", None, None),
+        ("C.1", "with an importance for each token and a value for each token and class as free "
+         "parameters", None,
+         "tests/experiments/test_claims_directly.py::test_a_slalom_of_several_classes_has_so_many_parameters",
+         "|V| importances up to a constant and, as they sum to zero over classes, |V| (K − 1) values: "
+         "K |V| − 1"),
         ("Fig. 3", "transformers fail to capture a linear relation, whatever their depth", "fig3_repeats",
          None, None),
         ("Fig. 4 a, b, Table 6", "SLALOM describes transformers trained on linear data better than a linear "
          "model and a GAM do", "table6_surrogates", None, None),
+        ("Section 6.2", "so it does although the GAM has considerably more parameters", None,
+         "tests/experiments/test_claims_directly.py::test_the_gam_has_more_parameters_than_slalom", None),
         ("Fig. 4 c, d, Tables 7 and 8", "fitted to a transformer trained on a SLALOM's labels, SLALOM gives "
-         "log-odds and parameters back", "recovery", None, None),
+         "log-odds back", "recovery, log-odds are recovered", None, None),
+        ("Fig. 4 c, d, Tables 7 and 8", "and the parameters",
+         "recovery, parameters are recovered", None, None),
         ("F.2, Table 7", "errors of log-odds fall with the number of layers",
          "recovery, errors of log-odds fall with the layers", None, None),
         ("F.2, Table 8", "errors of parameters show no trend over layers",
@@ -106,6 +133,9 @@ CLAIMS: tuple[Claim, ...] = (
          "fig9_ana, Ana's error is above SGD's at the longest context", None, None),
         ("Fig. 9 (F.3)", "parameter errors of both are alike", "fig9_ana, parameter errors are alike", None,
          None),
+        ("F.3", "so it is for different sizes of the vocabulary",
+         "fig9_ana, parameter errors are alike", None,
+         "over vocabularies of 10 and 20 words, each of which is told"),
         ("Fig. 10 (F.4)", "importances find many of the words that annotators marked", "fig10_human_map",
          None, None),
         ("Fig. 11 (F.4)", "the whole review of Fig. 5", "fig11_review", None, None),
@@ -113,7 +143,8 @@ CLAIMS: tuple[Claim, ...] = (
          None),
         ("E.3", "Table 2a hardly varies with the number of layers",
          "table2a_naive_bayes, depth (E.3)", None, "for a BERT of 1, 2 and 6 layers"),
-        ("Tables 4 and 5", "accuracies and parameters of the trained models", "table2a_naive_bayes", None,
+        ("Tables 4 and 5", "accuracies and parameters of the trained models",
+         "table2a_naive_bayes, accuracies (Table 4)", None,
          "ours stand in its rows; pretrained weights of the paper's models are not to be had offline"),
         ("Table 2b", "importances predict human attention better than LIME and SHAP",
          "table2b_human_attention, importances are better than LIME and SHAP", None, None),
@@ -127,15 +158,28 @@ CLAIMS: tuple[Claim, ...] = (
          "table2b_human_attention, importances are not behind values and linearised scores", None, None),
         ("Section 6.3", "for deletion values and linearised scores are",
          "table2c_deletion, values and linearised scores, not importances (Section 6.3)", None, None),
+        ("Section 6.3", "different tasks need different scores",
+         "table2c_deletion, values and linearised scores, not importances (Section 6.3)", None,
+         "of deletion; the claim is that of this row and of the one on human attention together"),
         ("Table 9 (F.5)", "linearised scores are on par with LIME and SHAP in insertion", "table9_insertion",
          None, None),
         ("Table 10 (F.6)", "SLALOM outperforms LIME and SHAP on a network that is no transformer",
          "table10_tfidf", None, None),
         ("Table 11 (F.7)", "SLALOM is 8 to 10 times faster than LIME and almost 20 times faster than SHAP",
-         "table11_runtime", None, "without a GPU: the ratios are compared"),
+         "table11_runtime, as many times faster as the paper's", None,
+         "without a GPU: the ratios are compared, up to a factor of two"),
+        ("Table 11 (F.7)", "SLALOM is faster than LIME and SHAP for as many samples",
+         "table11_runtime", None, None),
+        ("F.7", "since it is fitted to shorter sequences",
+         "table2c_deletion, SLALOM is fitted to shorter sequences than LIME (F.7)", None, None),
+        ("F.7", "run time is mainly that of forward passes", None, None,
+         "depends on machine and model; docs/results/speed.md has what is spent beside them"),
+        ("F.7", "backward passes require much memory", None, None,
+         "of a GPU, which the machines this runs on lack; docs/results/evaluation-movies.md counts the "
+         "passes"),
         ("Table 11 (F.7), second part", "so it is for a larger model",
          "table11_runtime, a larger model", None, "with MiniLM: the copy of the paper's text does not say "
-         "which model; the ratios there are 25 (LIME) and 40 (SHAP)"),
+         "which model; its seconds are 25.04 (SHAP), 15.73 (LIME), 0.29 (IG), 0.06 (Grad) and 0.62 (SLALOM)"),
         ("Table 11 (F.7)", "gradients and integrated gradients are the quickest",
          "table11_runtime, gradients and integrated gradients are the quickest", None, None),
         ("F.7", "longer sequences require more samples for the same quality",
@@ -145,16 +189,26 @@ CLAIMS: tuple[Claim, ...] = (
          "advice; the library tells fidelity with every explanation instead"),
         ("Table 12 (F.7)", "500 samples are competitive with SHAP",
          "table12_samples, the fewest samples are competitive with SHAP", None, None),
+        ("F.7", "500 samples are as few as theory predicts for texts of 200 tokens", None,
+         "tests/fit/test_ana.py::test_gives_a_slalom_back_from_2d_minus_1_queries",
+         "2 · 200 − 1 = 399 outputs of a SLALOM suffice; of other models they do not give the best fit"),
         ("Table 12 (F.7)", "more samples improve deletion", "table12_samples, more samples improve it", None,
          None),
         ("Table 13 (F.8)", "values and linearised scores predict human attention for a large model and for "
          "Mamba, whose importances do not", "table13_larger", None, "with far smaller models"),
+        ("Table 13 (F.8)", "Mamba's importances do not predict human attention",
+         "table13_larger, Mamba, importances do not predict", None, None),
+        ("F.8", "the ROC scores are in the range of those of smaller models", None, None,
+         "how near is not said; both stand in the reports of table13_larger and table2b_human_attention"),
+        ("F.6", "of the ten most downloaded models of the hub nine are BERTs", None, None,
+         "a count of that year; no network here"),
         ("Table 13 (F.8)", "BLOOM-7B and Mamba-2.8B themselves", None, None, "7 and 2.8 billion parameters "
          "do not fit the machines this runs on"),
         ("Section 7", "the same incapacity may explain what is seen in time-series forecasting", None, None,
          "a conjecture about another field"),
         ("Section 7", "evaluation with users is future work", None, None, "needs people"),
-        ("Summary", "comparable quality at lower cost", "table12_samples", None, "with table11_runtime"),
+        ("Summary", "comparable quality at lower cost",
+         "table12_samples, the fewest samples are competitive with SHAP", None, "with table11_runtime"),
         ("The thesis", "SLALOM suits transformers better than additive surrogates", "all_scales", None,
          "on copies of a text of all sizes"),
     ),
@@ -173,6 +227,8 @@ CLAIMS: tuple[Claim, ...] = (
         ("LIME theorem", "LIME's coefficients are (3/2) W_ℓ (α v − α_h v_h) approximately", "attention_lime",
          None, "the factor is 1 where f is linear in the presence of words"),
         ("LIME theorem", "so they are over the documents of a data set", "attention_error", None, None),
+        ("LIME theorem, insight", "a token contributes if α v deviates from the average",
+         "attention_error, words contribute as α v deviates from the average", None, "by the order of words"),
         ("LIME theorem, remark", "so they are for several heads", None,
          _THEORY + "test_lime_limit.py::test_coefficients_of_a_real_layer_equal_enumeration",
          "the exact limit is; the factor 3/2 misses as for one head"),
@@ -181,7 +237,8 @@ CLAIMS: tuple[Claim, ...] = (
          _THEORY + "test_lime_bandwidth.py::test_the_published_constants_give_the_same_coefficients", None),
         ("Its corollary", "with a large bandwidth to 3 (E_j − Ē)", None,
          _THEORY + "test_lime_limit.py::test_expectations_and_coefficients_equal_enumeration",
-         "up to the mean of the coefficients and to 1/d"),
+         "up to the mean of the coefficients and to 1/d; that it is weighted least squares: "
+         "tests/theory/test_lime_limit.py::test_lime_itself_agrees_within_its_sampling_error_for_99_words"),
         ("Quotient lemma", "E[X/Y] is near E[X]/E[Y]", None,
          _THEORY + "test_lemmas.py::test_as_printed_it_fails_where_the_constant_is_below_one",
          "refuted as printed where C < 1; holds with C in place of C²"),
@@ -191,8 +248,10 @@ CLAIMS: tuple[Claim, ...] = (
          None, None),
         ("Figure of attention", "heads attend to different tokens",
          "attention_heads, heads attend to different tokens", None, None),
-        ("Figure of attention", "attention does not depend on values, so it does not tell a token's effect",
-         "attention_heads", None, "the verdict is that of both; it does tell its size here"),
+        ("Figure of attention", "attention does not depend on values", None,
+         "tests/experiments/test_claims_directly.py::test_attention_does_not_depend_on_values",
+         "so it cannot tell the direction of a token's effect; whether it tells its size: the row on "
+         "correlation"),
         ("Histogram task", "two minima, one with uninformative attention", "attention_histogram",
          _THEORY + "test_histogram.py::test_settled_solutions_lie_lower",
          "that they count, and what they attend to; whether they are minima stands apart"),
@@ -207,8 +266,9 @@ CLAIMS: tuple[Claim, ...] = (
         ("Is attention explanation?", "single-layer models reach near-perfect accuracy with uninformative "
          "attention (Dyck grammars, Wen et al.)", None, None, "cited; the example here is the histogram task "
          "instead"),
-        ("Conclusion", "methods are very unlike, and none is recommended", "attention_explainers", None,
-         None),
+        ("Conclusion", "methods are very unlike", "attention_explainers, methods are very unlike", None,
+         "different is another claim (figure of explainers): very unlike is a rank correlation below 0.5"),
+        ("Conclusion", "none of them is recommended", None, None, "advice"),
         ("Future directions", "Anchors meet attention", None,
          _THEORY + "test_anchors.py::test_the_closed_form_is_the_shortest_anchor", None),
         ("Future directions", "skip connection and non-linearities", None,
@@ -224,7 +284,8 @@ def markdown(verdicts: Mapping[str, str] | None = None, page: str = "") -> str:
     lines = ["| | paper | where | claim | here |", "|---|---|---|---|---|"]
     for number, claim in enumerate(CLAIMS, 1):
         lines.append(
-            f"| {number} | {claim.paper} | {claim.where} | {claim.text} | {_here(claim, verdicts, page)} |"
+            f"| {number} | {claim.paper} | {claim.where} | {cell(claim.text)} | "
+            f"{cell(_here(claim, verdicts, page))} |"
         )
     return "\n".join(lines)
 
@@ -232,7 +293,7 @@ def markdown(verdicts: Mapping[str, str] | None = None, page: str = "") -> str:
 def _here(claim: Claim, verdicts: Mapping[str, str] | None, page: str) -> str:
     parts = []
     if claim.experiment is not None:
-        told = "" if verdicts is None else f": {_verdict(claim, verdicts)}"
+        told = "" if verdicts is None else f": {verdict(claim, verdicts)}"
         part = claim.experiment.removeprefix(str(claim.name))
         parts.append(f"[{claim.name}]({page}#{claim.name}){part}{told}")
     if claim.test is not None:
@@ -240,14 +301,6 @@ def _here(claim: Claim, verdicts: Mapping[str, str] | None, page: str) -> str:
     if claim.reason is not None:
         parts.append(claim.reason if parts else f"not tested: {claim.reason}")
     return "; ".join(parts)
-
-
-def _verdict(claim: Claim, verdicts: Mapping[str, str]) -> str:
-    """Of the part that the claim names; where that was not judged apart, of the whole, in so many words."""
-    part, whole = str(claim.experiment), str(claim.name)
-    if part in verdicts or whole not in verdicts:
-        return verdicts.get(part, "not in this run")
-    return f"not judged apart in this run, the whole {verdicts[whole]}"
 
 
 def verdicts_of(report: str) -> dict[str, str]:
@@ -278,6 +331,7 @@ def document(report: str) -> str:
         "earlier commit; *earlier criteria*: of a run before those of its file were written), or a test, "
         "which the suite runs; or the reason why nothing does. Made by "
         "`python -m slalom_lab.experiments._shared.claims docs/reproduction.md`.\n\n"
+        f"{counted(CLAIMS, verdicts_of(report))}\n\n"
         f"{markdown(verdicts_of(report), 'reproduction.md')}\n"
     )
 

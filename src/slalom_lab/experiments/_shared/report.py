@@ -6,12 +6,13 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from slalom.files import Record, read_text, write_text
 from slalom_lab import experiments
 from slalom_lab.experiments._shared import claims
+from slalom_lab.experiments._shared.claim_verdicts import counted
 from slalom_lab.experiments._shared.figures import NAME
 from slalom_lab.experiments._shared.outcome import Judgement, Row
 from slalom_lab.experiments._shared.rows import cell, rows_of, table
@@ -45,7 +46,8 @@ def write_report(out: Path, where: Path | None = None) -> Path:
             shutil.copyfile(out / report.name / NAME, copy)
     earlier = earlier_sections(read_text(where)) if where is not None and where.is_file() else {}
     models = trained_models(out)
-    write_text(target, markdown(read_reports(out), read_settings(out), pictures, earlier, models))
+    reports = [_with_todays_criteria(report) for report in read_reports(out)]
+    write_text(target, markdown(reports, read_settings(out), pictures, earlier, models))
     return target
 
 
@@ -77,6 +79,11 @@ def markdown(
         *(_old(name, body) for name, body in (earlier or {}).items() if name not in run),
     ]
     lines.sort(key=lambda line: _place(line.title))
+    verdicts = {
+        name: f"{verdict} ({line.size})"
+        for line in lines
+        for name, verdict in ((line.name, line.verdict), *line.parts)
+    }
     encoder = " --encoder ENCODER" if any(document["run"]["encoder"] for document in documents) else ""
     parts = [
         "# The papers' tables and figures, reproduced",
@@ -92,13 +99,8 @@ def markdown(
         _counted(reports, documents, lines, models or {}),
         _summary(lines),
         "## Every claim of both papers",
-        claims.markdown(
-            {
-                name: f"{verdict} ({line.size})"
-                for line in lines
-                for name, verdict in ((line.name, line.verdict), *line.parts)
-            }
-        ),
+        counted(claims.CLAIMS, verdicts),
+        claims.markdown(verdicts),
         *(line.section for line in lines),
     ]
     return "\n\n".join(parts) + "\n"
@@ -168,6 +170,23 @@ def _old(name: str, body: str) -> _Line:
     )
 
 
+_NOT_ITS_ROWS = (IndexError, KeyError, StopIteration, TypeError, ValueError)
+"""What a criterion raises on rows of an experiment that was another then."""
+
+
+def _with_todays_criteria(report: ExperimentReport) -> ExperimentReport:
+    """Judged again: criteria may be newer than the run; rows that lack what they need keep their verdict."""
+    if report.outcome is None or report.name not in experiments.names():
+        return report
+    module = experiments.load(report.name)
+    try:
+        verdict, sentence = module.judge(report.outcome.rows)
+    except _NOT_ITS_ROWS:
+        return report
+    outcome = replace(report.outcome, verdict=verdict, sentence=sentence)
+    return replace(report, title=module.TITLE, claim=module.CLAIM, outcome=outcome)
+
+
 def judged_anew(name: str, body: str) -> str | None:
     """A section with the verdicts of today's criteria on its table; None where the table lacks their rows."""
     if "Settings: mode: full" not in body:
@@ -176,7 +195,7 @@ def judged_anew(name: str, body: str) -> str | None:
     try:
         verdict, sentence = module.judge(rows)
         parts = _parts(name, rows)
-    except (IndexError, KeyError, StopIteration, TypeError, ValueError):
+    except _NOT_ITS_ROWS:
         return None
     lines = [line for line in body.split("\n\n") if not line.startswith(("Analysis: ", "- "))]
     lines[0] = f"{module.TITLE}. The claim: {module.CLAIM}."
