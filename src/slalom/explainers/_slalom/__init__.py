@@ -27,9 +27,8 @@ _LEAST = 16
 _LONGEST_SHORT = 16
 """Copies up to this size are cheap, and most of them."""
 _SHORT, _LONG, _GRADIENTS = 8, 0.36, 2
-"""A portion of size one has so many short and long copies, times the root of the length, and gradients …"""
 _MOST_SHORT = 84
-"""… and at most so many short copies: of longer texts, longer copies tell more."""
+"""A portion of size one: short and long copies times the root of the length, gradients, and a bound."""
 _NEAR = {"fast": 0, "balanced": 8, "faithful": 40}
 _MOST_GONE = 10
 _BACKWARD = 3
@@ -169,7 +168,5 @@ def draw(
         queries = designs.deletions(len(tokens), count, most, rng)
     else:
         queries = designs.subsets(len(tokens), count, rng)
-    out = np.arange(count) % _HOLD_OUT_EVERY == _HOLD_OUT_EVERY - 1
-    if count < _LEAST:
-        out[:] = False
+    out = (np.arange(count) % _HOLD_OUT_EVERY == _HOLD_OUT_EVERY - 1) & (count >= _LEAST)
     return Sample(queries, target.signal(ask(queries)), np.flatnonzero(~out), np.flatnonzero(out))
