@@ -38,6 +38,6 @@ def test_a_slalom_of_several_classes_has_so_many_parameters() -> None:
 
 def test_the_gam_has_more_parameters_than_slalom() -> None:
     sequences = synthetic.linear_sequences(50, np.random.default_rng(0))
-    weights = table6_surrogates._by_position(sequences).shape[1]
+    weights = table6_surrogates._by_position(sequences).toarray().shape[1]
     assert weights == synthetic.LONGEST * len(synthetic.WORDS)
     assert weights > 2 * (2 * len(synthetic.WORDS) - 1)
