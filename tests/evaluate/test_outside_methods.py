@@ -180,7 +180,13 @@ def test_what_a_file_tells_of_its_cost_is_its_cost():
     write("queries.jsonl", [row | {"queries": 70} for row in rows])
     write("silent.jsonl", rows)
     names = ["dear.jsonl", "dear.parquet", "queries.jsonl", "silent.jsonl"]
-    results = evaluate(explainer(), documents, [*names, "occlusion", "random"], ["deletion"], "out", target=1)
+    results = evaluate(
+        explainer(), documents, [*names, "occlusion", "random"], ["deletion", "cost"], "out", target=1
+    )
+    judged = {row.method: row.status for row in results.measurements if row.protocol == "cost"}
+    assert {name for name, status in judged.items() if status == "ok"} == {*names, "occlusion", "random"} - {
+        "silent.jsonl"
+    }
     table = Table(results)
     assert [table.asked(name) for name in names] == [
         ["700", "6,000", "0"],

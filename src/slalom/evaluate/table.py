@@ -240,7 +240,7 @@ def _behind(table: Table, best: str, method: str, number: Number) -> tuple[float
     """How far a method is behind, in units of the number and as a share of the way to the worst method."""
     sign = 1.0 if table.results.numbers[number] == "high" else -1.0
     means = {name: sign * cell.mean for name, cell in table.cells[number].items()}
-    if best not in means:
+    if best not in means or method not in means:
         return 0.0, 1.0
     gap, span = means[best] - means[method], means[best] - min(means.values())
     return gap, gap / span if span > 0 else 0.0

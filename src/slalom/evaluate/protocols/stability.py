@@ -15,6 +15,7 @@ from slalom.evaluate.protocol import Case, NotApplicable, protocol
 from slalom.evaluate.statistics import likeness
 from slalom.explanation import Explanation
 from slalom.models.protocol import Text
+from slalom.outside import NO_COST
 from slalom.tokens import IntArray, Tokens
 
 PARTS = ("queries", "tokens", "backwards", "seconds", "model_seconds")
@@ -111,8 +112,11 @@ def _in_both(tokens: Tokens, others: Tokens, origin: IntArray) -> tuple[list[int
 def measure_cost(case: Case) -> dict[str, float]:
     """Cost: what the explanation asked of the model and how long it took.
 
-    Queries, the tokens read, backward passes, seconds, and the part of them spent in the model.
+    Queries, the tokens read, backward passes, seconds, and the part of them spent in the model. Scores from a
+    file that does not say its costs have none.
     """
+    if NO_COST in case.explanation.notes:
+        raise NotApplicable(NO_COST)
     return {name: float(getattr(case.explanation.cost, name)) for name in PARTS}
 
 
