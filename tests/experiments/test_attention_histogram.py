@@ -20,7 +20,8 @@ def test_histogram(tmp_path: Path) -> None:
     assert {row.n for row in outcome.rows} == {1, 2}
     [(verdict, sentence)] = attention_histogram.parts(outcome.rows).values()
     assert verdict is False  # three steps settle nothing
-    assert "of 100 of the released block negative" in sentence  # 10 places, rank 10
+    assert "of 269 eigenvalues clearly negative" in sentence  # 8 · 5 + 8 · 16 + 16 + 16 · 5 + 5
+    assert sentence.count("gelu") == sentence.count("relu") == 2
     assert select(outcome.rows, "share that depends on the text", minimum="positional")[0] < 0.05
     assert (tmp_path / "figure.svg").is_file()
 
@@ -62,14 +63,38 @@ def test_one_that_fails_ends_it(name: str, value: float) -> None:
     assert attention_histogram.judge(_rows(**{name: value}))[0] is False
 
 
-def test_a_minimum_has_no_slope_and_no_way_down() -> None:
-    def rows(slope: float, lowest: float) -> list[Row]:
-        numbers = {"slope after settling": slope, "smallest Hessian eigenvalue": lowest, "largest": 10.0}
-        numbers |= {"negative ones of the released block": 0.0, "of": 40.0}
-        return [
-            Row({"minimum": kind}, *one) for kind in ("semantic", "positional") for one in numbers.items()
-        ]
+def _settled(activation: str, slope: float, down: float, same: float) -> list[Row]:
+    numbers = {
+        "slope after settling": slope,
+        "smallest Hessian eigenvalue": 0.1,
+        "largest": 10.0,
+        "negative eigenvalues": down,
+        "of": 269.0,
+        "accuracy after settling": 1.0,
+        "attention, equal over other tokens after settling": same,
+        "share that depends on the text after settling": 0.5,
+    }
+    positional = {
+        "attention, equal over other tokens after settling": 1.0,
+        "share that depends on the text after settling": 0.0,
+    }
+    return [
+        Row({"minimum": kind, "activation": activation}, *one)
+        for kind, own in (("semantic", numbers), ("positional", numbers | positional))
+        for one in own.items()
+    ]
 
-    for given, wanted in (((1e-4, 0.1), True), ((0.1, 0.1), False), ((1e-4, -0.1), False)):
-        assert attention_histogram.parts(rows(*given))["both are local minima"][0] is wanted
+
+@pytest.mark.parametrize(
+    ("slope", "down", "same", "wanted"),
+    [(1e-6, 0, 2.5, True), (1e-3, 0, 2.5, False), (1e-6, 2, 2.5, False), (1e-6, 0, 1.0, False)],
+)
+def test_minima_are_judged_with_a_smooth_activation(
+    slope: float, down: float, same: float, wanted: bool
+) -> None:
+    """A slope, a way down and a semantic attention that became blind while it settled each end it."""
+    rows = [*_settled("gelu", slope, down, same), *_settled("relu", 1e-2, 7, 2.5)]
+    verdict, sentence = attention_histogram.parts(rows)["both are local minima"]
+    assert verdict is wanted
+    assert "relu, positional: gradient norm 0.01, 7 of 269 eigenvalues clearly negative" in sentence
     assert attention_histogram.parts(_rows()) == {}

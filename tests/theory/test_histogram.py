@@ -12,6 +12,7 @@ import torch
 from rounding import ANSWERS
 from slalom.errors import InputError
 from slalom.theory.histogram import (
+    Counter,
     Kind,
     Solution,
     _loss_of,
@@ -95,6 +96,22 @@ def test_settled_solutions_lie_lower(kind: Kind) -> None:
     assert after.is_minimum == (after.negative() == 0 and after.gradient_norm < 1e-6 * after.eigenvalues[-1])
     with pytest.raises(InputError, match="ridge"):
         settle(found, ridge=0.0)
+
+
+@pytest.mark.parametrize("kind", ["semantic", "positional"])
+def test_with_a_smooth_activation_both_kinds_are_local_minima(kind: Kind) -> None:
+    found = solve(kind, vocabulary=3, length=5, rank=5, hidden=16, activation="gelu", steps=1500)
+    settled = settle(found, ridge=1e-4, steps=3000)
+    bend = curvature(settled, ridge=1e-4)
+    assert bend.gradient_norm < 1e-5
+    assert bend.negative(1e-5) == 0
+    assert settled.accuracy > 0.95
+    assert settled.content > 0.2 if kind == "semantic" else settled.content < 0.05
+
+
+def test_unknown_activation() -> None:
+    with pytest.raises(InputError, match=r"one of relu, gelu, tanh; got 'sine'"):
+        Counter(2, 2, 2, 2, "semantic", "sine")  # type: ignore[arg-type]
 
 
 def test_many_sequences_are_sampled() -> None:

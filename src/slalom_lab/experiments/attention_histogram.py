@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ from slalom_lab.experiments._shared.outcome import (
 )
 
 if TYPE_CHECKING:
-    from slalom.theory.histogram import Kind, Solution
+    from slalom.theory.histogram import Activation, Kind, Solution
 
 TITLE = "Attention paper, histogram task"
 CLAIM = (
@@ -47,17 +47,23 @@ class Size:
     after: int
     runs: int
     settle: int
-    """Steps of L-BFGS, all weights free, before the Hessian is asked for; of the first run of each kind."""
+    """Steps of L-BFGS of the small counters before their Hessian is asked for."""
 
 
-SIZES = {"quick": Size(4, 128, 1500, 300, 1, 50), "full": Size(4, 256, 2000, 1000, 1, 1500)}
-_SEQUENCES, _RIDGE = 1000, 1e-4
+SIZES = {"quick": Size(4, 128, 1500, 300, 1, 300), "full": Size(4, 256, 2000, 1000, 3, 3000)}
+_SMALL = {"vocabulary": 3, "length": 5, "rank": 5, "hidden": 16}
+"""Counters whose whole Hessian can be had, on every sequence there is."""
+_SMOOTH: Activation = "gelu"
+_KINKED: Activation = "relu"
+"""At ReLU's kinks the loss has no slope, and a descent stops there; the first is smooth everywhere."""
+_RIDGE = 1e-4
 """Of the loss whose slope and curvature are asked for; without a ridge it has no minimum."""
 _SLOPE, _LOWEST, _HIGHEST = "slope after settling", "smallest Hessian eigenvalue", "largest"
-_DOWN, _OF = "negative ones of the released block", "of"
-_FLAT, _BELOW = 1e-3, 1e-4
-"""A minimum: the gradient's norm is below the first, and no eigenvalue found is below minus the second times
-the largest."""
+_DOWN, _OF = "negative eigenvalues", "of"
+_FLAT, _BELOW = 1e-5, 1e-5
+"""A minimum: the gradient's norm is below the first, and no eigenvalue is below minus the second times the
+largest."""
+_SETTLED = {name: f"{name} after settling" for name in (_ACCURACY, _SAME, _CONTENT)}
 
 
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
@@ -82,42 +88,71 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
             )
             found.setdefault(kind, []).append(solution)
     rows = [row for kind, solutions in found.items() for row in _rows(kind, solutions)]
-    for kind, solutions in found.items():
-        settings.say(f"{kind}, slope and curvature")
-        rows += _curved(kind, solutions[0], size.settle)
+    for activation in (_SMOOTH, _KINKED):
+        for kind in KINDS:
+            settings.say(f"{kind}, {activation}, slope and curvature")
+            rows += _curved(kind, activation, size, settings.seed)
     figure = figures.save(_figure({kind: solutions[0] for kind, solutions in found.items()}), settings)
     return conclude(rows, judge, {**asdict(size), "length": len(WORD)}, seeds, figure)
 
 
-def _curved(kind: str, solution: Solution, steps: int) -> list[Row]:
-    """Slope and ends of the Hessian's spectrum where the first solution of a kind has settled."""
-    from slalom.theory.histogram import edges, settle
+def _curved(kind: Kind, activation: Activation, size: Size, seed: int) -> list[Row]:
+    """Slope and whole Hessian where a small counter has settled, and what it does there."""
+    from slalom.theory.histogram import curvature, settle, solve
 
-    found = edges(settle(solution, ridge=_RIDGE, steps=steps, most=_SEQUENCES), ridge=_RIDGE, most=_SEQUENCES)
+    trained = solve(kind, activation=activation, steps=size.steps, after=size.after, seed=seed, **_SMALL)
+    settled = settle(trained, ridge=_RIDGE, steps=size.settle)
+    found = curvature(settled, ridge=_RIDGE)
     numbers = {
         _SLOPE: found.gradient_norm,
-        _LOWEST: found.smallest,
-        _HIGHEST: found.largest,
-        _DOWN: float(np.count_nonzero(found.released < 0)),
-        _OF: float(len(found.released)),
+        _LOWEST: float(found.eigenvalues[0]),
+        _HIGHEST: float(found.eigenvalues[-1]),
+        _DOWN: float(found.negative(_BELOW)),
+        _OF: float(len(found.eigenvalues)),
+        _SETTLED[_ACCURACY]: settled.accuracy,
+        _SETTLED[_SAME]: settled.same_token,
+        _SETTLED[_CONTENT]: settled.content,
     }
-    return [Row({"minimum": kind}, measure, value, n=1) for measure, value in numbers.items()]
+    where = {"minimum": kind, "activation": activation}
+    return [Row(where, measure, value, n=1) for measure, value in numbers.items()]
 
 
 def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
-    """Whether both are local minima of the loss with a ridge, by slope and curvature."""
-    told, verdicts = [], []
-    for kind in KINDS:
-        own = {row.measure: row.ours or 0.0 for row in rows if row.where["minimum"] == kind}
-        if _SLOPE not in own:
-            return {}
-        verdicts.append(own[_SLOPE] < _FLAT and own[_LOWEST] > -_BELOW * own[_HIGHEST])
-        told.append(
-            f"{kind}: gradient norm {own[_SLOPE]:.2g}, eigenvalues from {own[_LOWEST]:.2g} or less to "
-            f"{own[_HIGHEST]:.3g}, {own[_DOWN]:.0f} of {own[_OF]:.0f} of the released block negative"
+    """Whether both are local minima of the loss with a ridge, and still of their kind there."""
+    smooth = {kind: _at(rows, kind, _SMOOTH) for kind in KINDS}
+    if not all(_SLOPE in own for own in smooth.values()):
+        return {}
+    verdict = all(own[_SLOPE] < _FLAT and own[_DOWN] == 0 for own in smooth.values()) and _two_kinds(
+        *({kind: own[_SETTLED[name]] for kind, own in smooth.items()} for name in _SETTLED)
+    )
+    told = [
+        f"{activation}, {kind}: {_tell(_at(rows, kind, activation))}"
+        for activation in (_SMOOTH, _KINKED)
+        for kind in KINDS
+    ]
+    sizes = f"{_SMALL['vocabulary']} letters, {_SMALL['length']} places, {_SMALL['hidden']} hidden"
+    return {
+        "both are local minima": (
+            verdict,
+            f"small counters ({sizes}, all sequences, ridge {_RIDGE:g}, one run of each) by slope and whole "
+            "Hessian, judged with a smooth activation, for at ReLU's kinks a descent stops (slope below "
+            f"{_FLAT:g}, no eigenvalue below {-_BELOW:g} times the largest); " + "; ".join(told),
         )
-    said = f"ridge {_RIDGE:g}, {_SEQUENCES:,} sequences, one run of each kind; {'; '.join(told)}"
-    return {"both are local minima": (all(verdicts), said)}
+    }
+
+
+def _at(rows: Sequence[Row], kind: str, activation: str) -> dict[str, float]:
+    """What was measured of one small counter."""
+    where = {"minimum": kind, "activation": activation}
+    return {row.measure: row.ours for row in rows if row.where == where and row.ours is not None}
+
+
+def _tell(own: dict[str, float]) -> str:
+    return (
+        f"gradient norm {own[_SLOPE]:.1g}, {own[_DOWN]:.0f} of {own[_OF]:.0f} eigenvalues clearly negative "
+        f"(from {own[_LOWEST]:.1g} to {own[_HIGHEST]:.3g}), {own[_SETTLED[_ACCURACY]]:.1%} of "
+        f"the counts right, equal tokens get {own[_SETTLED[_SAME]]:.2f} times the attention of others"
+    )
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
@@ -126,16 +161,22 @@ def judge(rows: Sequence[Row]) -> Judgement:
         {kind: select(rows, measure, minimum=kind)[0] for kind in KINDS}
         for measure in (_ACCURACY, _SAME, _CONTENT)
     )
-    counts = min(accuracy.values()) >= 0.95
-    informative = same["semantic"] >= 2 and content["semantic"] >= 0.2
-    blind = abs(same["positional"] - 1) <= 0.1 and content["positional"] <= 0.05
     sentence = (
         f"{accuracy['semantic']:.1%} and {accuracy['positional']:.1%} of the counts are right; one minimum "
         f"gives equal tokens {same['semantic']:.1f} times the attention of others, the other "
         f"{same['positional']:.2f} times; {content['semantic']:.0%} and {content['positional']:.1%} of the "
         "attention's variance depend on what the sequence says, after all weights were let go"
     )
-    return counts and informative and blind, sentence
+    return _two_kinds(accuracy, same, content), sentence
+
+
+def _two_kinds(
+    accuracy: Mapping[str, float], same: Mapping[str, float], content: Mapping[str, float]
+) -> bool:
+    counts = min(accuracy.values()) >= 0.95
+    informative = same["semantic"] >= 2 and content["semantic"] >= 0.2
+    blind = abs(same["positional"] - 1) <= 0.1 and content["positional"] <= 0.05
+    return counts and informative and blind
 
 
 def _rows(kind: str, solutions: Sequence[Solution]) -> list[Row]:
