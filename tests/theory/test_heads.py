@@ -50,9 +50,9 @@ def test_the_solver_gives_a_head_back() -> None:
     found = fit(counts, own.predict(counts)).surrogate
     assert isinstance(found, Slalom)
     want = own.normalised()
-    np.testing.assert_allclose(found.importances, want.importances, atol=1e-6)
-    np.testing.assert_allclose(found.values, want.values, atol=1e-6)
-    assert found.background_importance == pytest.approx(want.background_importance, abs=1e-6)
+    np.testing.assert_allclose(found.importances, want.importances, atol=1e-9)
+    np.testing.assert_allclose(found.values, want.values, atol=1e-9)
+    assert found.background_importance == pytest.approx(want.background_importance, abs=1e-9)
 
 
 def squeezed(slaloms: tuple[Slalom, ...], scale: float) -> list[Slalom]:

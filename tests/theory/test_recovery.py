@@ -25,8 +25,8 @@ def test_the_explainer_recovers_the_planted_slalom(d: int, effort: Any) -> None:
     s, v = rng.normal(size=d), rng.normal(size=d)
     text = " ".join(f"t{i}" for i in range(d))
     found = Explainer(*plant(s, v))(text, target=1, granularity="types", effort=effort)
-    np.testing.assert_allclose(found.importances, s - s.mean(), atol=1e-6)
-    np.testing.assert_allclose(found.values, v, atol=1e-6)
+    np.testing.assert_allclose(found.importances, s - s.mean(), atol=1e-9)
+    np.testing.assert_allclose(found.values, v, atol=1e-9)
 
 
 @pytest.mark.parametrize("d", [10, 100])
@@ -43,7 +43,7 @@ def test_the_solver_recovers_the_planted_slalom(d: int, classes: int) -> None:
     signal = Target(1, model.labels, model.activation).signal(ask(queries))
     found = fit(queries.counts(tokens.inverse, d), signal, background=False).surrogate
     assert isinstance(found, Slalom)
-    np.testing.assert_allclose(found.importances, s - s.mean(), atol=1e-6)
+    np.testing.assert_allclose(found.importances, s - s.mean(), atol=1e-9)
     want = v if classes == 1 else v - v.mean(axis=1, keepdims=True)
-    np.testing.assert_allclose(found.values, want, atol=1e-6)
+    np.testing.assert_allclose(found.values, want, atol=1e-9)
     assert ask.cost.queries == 4 * d

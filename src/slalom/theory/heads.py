@@ -26,6 +26,15 @@ G is a SLALOM with weights w and values v, then G·(Cw) = C(wv) for counts C, so
     ‖(I − QQᵀ) diag(F) Cw‖ ≤ ‖(F − G) Cw‖ ≤ max|F − G| ‖Cw‖,   Q a basis of C's columns
 
 and the smallest singular value of (I − QQᵀ) diag(F) Q bounds max|F − G| from below (`least_distance`).
+
+The distance itself is a matter of linear programs (`nearest_slalom`). With z = wv the N conditions
+
+    |F_n (Cw)_n − (Cz)_n| ≤ t (Cw)_n
+
+are linear in w and z for each t; the least t is a largest quotient made small (Crouzeix, Ferland, Schaible 1985).
+The duals prove it: for every μ with Cᵀμ = 0, whatever the weights w > 0 are,
+
+    max|F − G| ≥ Σ μ_n F_n (Cw)_n / Σ |μ_n| (Cw)_n ≥ min_j (Cᵀ(μF))_j / (Cᵀ|μ|)_j
 """
 
 # pyright: reportMissingTypeStubs=false, reportUnknownVariableType=false
@@ -33,10 +42,11 @@ and the smallest singular value of (I − QQᵀ) diag(F) Q bounds max|F − G| f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from scipy.optimize import OptimizeResult, least_squares
+from scipy.optimize import OptimizeResult, least_squares, linprog
 from scipy.special import softmax
 
 from slalom.checks import at_least_one
@@ -221,6 +231,86 @@ def least_distance(counts: FloatArray, outputs: FloatArray, background: bool = T
     spread = f[:, None] * basis
     left = spread - basis @ (basis.T @ spread)
     return float(np.linalg.svd(left, compute_uv=False)[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The SLALOM with the smallest largest error on given bags."""
+
+    slalom: Slalom
+    distance: float
+    """Its largest error."""
+    at_least: float
+    """No SLALOM errs by less: proved by duality, whatever its weights."""
+
+
+def nearest_slalom(
+    counts: FloatArray, outputs: FloatArray, background: bool = True, *, floor: float = 1e-6
+) -> Nearest:
+    """The SLALOM nearest to the outputs on N bags, in the largest error, and the proof that none is nearer.
+
+    floor: the least weight exp(s) of a token, as a share of their sum; without one the nearest may be a limit
+    that no SLALOM reaches. `at_least` holds for all weights.
+
+    Example:
+        >>> copies = np.array([[0.0], [1.0], [2.0], [3.0]])  # beside a background: rises or falls throughout
+        >>> found = nearest_slalom(copies, np.array([0.0, 1.0, 0.0, 1.0]))
+        >>> round(found.distance, 6), round(found.at_least, 6)
+        (0.5, 0.5)
+    """
+    c, f = _checked(counts, outputs, background)
+    if not 0 < floor < 1 / c.shape[1]:
+        raise InputError(f"floor must be above 0 and below one over the number of tokens; got {floor}")
+    middle, size = (f.max() + f.min()) / 2, float(np.ptp(f)) / 2 or 1.0
+    f = (f - middle) / size
+    w = np.full(c.shape[1], 1 / c.shape[1])
+    best, distance, at_least = (w, 0 * w), float(np.abs(f).max()), 0.0
+    for _ in range(_PROGRAMS):
+        w, z, bound = _nearer(c, f, distance, c @ w, floor)
+        reached, before = float(np.abs(f - c @ z / (c @ w)).max()), distance
+        at_least = max(at_least, bound)
+        if reached < distance:
+            best, distance = (w, z), reached
+        if before - distance < 1e-12 or distance - at_least < 1e-12:
+            break
+    s, v = np.log(best[0]), middle + size * best[1] / best[0]
+    last = len(s) - 1 if background else len(s)
+    s -= s[:last].mean()
+    found = Slalom(v[:last], s[:last], v[-1:], float(s[-1])) if background else Slalom(v, s)
+    return Nearest(found, size * distance, size * min(at_least, distance))
+
+
+_PROGRAMS = 50
+"""At most; the convergence is faster than linear, and some ten suffice."""
+
+
+def _nearer(
+    c: FloatArray, f: FloatArray, t: float, mass: FloatArray, floor: float
+) -> tuple[FloatArray, FloatArray, float]:
+    """Weights and weighted values that undercut the distance t most, and the bound that the duals prove."""
+    scaled, n = c / mass[:, None], c.shape[1]
+    above, below = (np.c_[(sign * f - t)[:, None] * scaled, -sign * scaled] for sign in (1, -1))
+    program = np.c_[np.concatenate([above, below]), np.full(2 * len(f), -1.0)]
+    total = np.r_[np.ones(n), np.zeros(n + 1)][None]
+    solved: OptimizeResult = linprog(
+        np.r_[np.zeros(2 * n), 1.0], program, np.zeros(len(program)), total, [1.0],
+        bounds=[(floor, None)] * n + [(None, None)] * (n + 1), method="highs",
+    )  # fmt: skip
+    if not solved["success"]:
+        raise InputError(f"the linear program of the nearest SLALOM was not solved: {solved['message']}")
+    x = np.asarray(solved["x"], dtype=float)
+    upper, lower = np.reshape(np.asarray(solved["ineqlin"]["marginals"], dtype=float), (2, -1)) / mass
+    return x[:n], x[n : 2 * n], _proved(c, f, lower - upper)
+
+
+def _proved(c: FloatArray, f: FloatArray, mu: FloatArray) -> float:
+    """The bound of multipliers that are nearly orthogonal to the counts, made so on the bags they need."""
+    needed = np.abs(mu) > 1e-9 * np.abs(mu).max()
+    c, f, mu = c[needed], f[needed], mu[needed]
+    mu = mu - c @ np.linalg.lstsq(c, mu)[0]
+    size = np.abs(mu) @ c
+    meant = size > 0  # a token in none of these bags binds nothing
+    return float((((mu * f) @ c)[meant] / size[meant]).min()) if meant.any() else 0.0
 
 
 def fit_heads(
