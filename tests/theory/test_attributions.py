@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slalom.errors import InputError
-from slalom.theory.attention_layer import AttentionLayer
+from slalom.theory.attention_layer import AttentionLayer, sinusoids
 from slalom.theory.attributions import (
     blank,
     explanations,
@@ -73,22 +73,26 @@ def test_occlusion_is_the_difference_it_stands_for() -> None:
 
 
 @pytest.mark.parametrize("kind", [{}, {"skip": True}, {"read_out": "mean"}, {"pad_to_max": True}], ids=str)
-@pytest.mark.parametrize("base", ["blank", "zero"])
+@pytest.mark.parametrize("base", ["blank", "zero", "random"])
 def test_integrated_gradients_are_complete_and_those_of_captum(kind: dict[str, Any], base: str) -> None:
     model, tokenizer = make(**kind)
     weights, ids = layer(model), ids_of(tokenizer, TEXT)
     seen = look(weights, ids)
-    baseline = blank(weights, ids) if base == "blank" else np.zeros(seen.embeddings.shape)
+    shape = seen.embeddings.shape
+    baseline = {
+        "blank": blank(weights, ids),
+        "zero": np.zeros(shape),
+        "random": np.random.default_rng(0).normal(size=shape),
+    }[base]
     found = integrated_gradients(seen, baseline)
     assert found.sum() == pytest.approx(seen.output - look_at(weights, baseline).output, abs=1e-10)
-    if kind.get("pad_to_max") or base == "zero":
-        return  # captum sees embeddings before filling and positions
-    embeds = model.get_input_embeddings()
-    unknown = torch.tensor([[2, *[1] * (len(ids) - 1)]])
-    captum = IntegratedGradients(lambda e: model(inputs_embeds=e).logits[:, 1]).attribute(
-        embeds(torch.tensor([ids])).detach(), embeds(unknown).detach(), n_steps=64
+    places = sinusoids(
+        shape[0], shape[1], model.config.max_position_embeddings
+    ).double()  # the model adds them
+    captum = IntegratedGradients(lambda e: model(inputs_embeds=e - places).logits[:, 1]).attribute(
+        torch.from_numpy(seen.embeddings)[None], torch.from_numpy(baseline)[None], n_steps=200
     )
-    np.testing.assert_allclose(found, captum[0].sum(dim=-1).numpy(), atol=1e-8)
+    np.testing.assert_allclose(found, captum[0].sum(dim=-1).numpy(), atol=1e-10)
 
 
 def test_a_baseline_of_another_shape_or_a_tolerance_out_of_reach_is_refused() -> None:

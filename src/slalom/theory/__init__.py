@@ -9,7 +9,7 @@ Nothing is imported here, so that `import slalom.theory` loads no torch:
     attributions       Shapley values, occlusion, integrated gradients, SmoothGrad, without sampling
     bounds             what attention certifies, how else it could be at equal output; the lemmas behind LIME
     anchors            Anchors on it: the search, and the exact answer for one head
-    heads              a head as a SLALOM, when the average of heads is one, how far the nearest one is, exactly
+    heads              a head as a SLALOM, when the average of heads is one, the nearest one and its distance
     perceptron         the layer with a skip connection and a perceptron on top; what one could memorise
     planted            the transformer that is a given SLALOM, or an average of them (Prop. 5.1)
     stacks             random and real stacks on repeated tokens (section 4)

@@ -31,8 +31,8 @@ The distance itself is a matter of linear programs (`nearest_slalom`). With z = 
 
     |F_n (Cw)_n − (Cz)_n| ≤ t (Cw)_n
 
-are linear in w and z for each t; the least t is a largest quotient made small (Crouzeix, Ferland, Schaible 1985).
-The duals prove it: for every μ with Cᵀμ = 0, whatever the weights w > 0 are,
+are linear in w and z for each t. The least t is a largest quotient made small (Crouzeix, Ferland, Schaible
+1985). The duals prove it: for every μ with Cᵀμ = 0, whatever the weights w > 0 are,
 
     max|F − G| ≥ Σ μ_n F_n (Cw)_n / Σ |μ_n| (Cw)_n ≥ min_j (Cᵀ(μF))_j / (Cᵀ|μ|)_j
 """
