@@ -109,6 +109,18 @@ def test_with_a_smooth_activation_both_kinds_are_local_minima(kind: Kind) -> Non
     assert settled.content > 0.2 if kind == "semantic" else settled.content < 0.05
 
 
+def test_threads_are_left_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small matrices on one thread: several would wait for each other where the machine is busy."""
+    before, asked = torch.get_num_threads(), []
+    own = torch.set_num_threads
+    monkeypatch.setattr(torch, "set_num_threads", lambda n: (asked.append(n), own(n)))
+    curvature(settle(small("semantic", 2), steps=2))
+    assert asked == [1, before] * 3
+    with pytest.raises(InputError, match="ridge"):
+        settle(small("semantic", 2), ridge=0.0)
+    assert torch.get_num_threads() == before
+
+
 def test_unknown_activation() -> None:
     with pytest.raises(InputError, match=r"one of relu, gelu, tanh; got 'sine'"):
         Counter(2, 2, 2, 2, "semantic", "sine")  # type: ignore[arg-type]

@@ -20,7 +20,8 @@ a smooth activation it goes on to where the slope is zero up to rounding and no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import product
@@ -120,6 +121,18 @@ def counts(tokens: Tensor) -> Tensor:
     return (tokens[:, :, None] == tokens[:, None, :]).sum(dim=-1)
 
 
+@contextmanager
+def _one_thread() -> Generator[None]:
+    """The matrices are small: several threads wait for each other, for minutes where the machine is busy."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@_one_thread()
 def solve(
     kind: Kind,
     *,
@@ -232,6 +245,7 @@ def _loss_of(counter: Counter, tokens: Tensor, ridge: float) -> Tensor:
     return nn.functional.cross_entropy(logits, counts(tokens).flatten() - 1) + ridge / 2 * size
 
 
+@_one_thread()
 def settle(solution: Solution, *, ridge: float = 1e-4, steps: int = 2000, most: int = _ALL) -> Solution:
     """The solution after so many steps of L-BFGS on the loss with this ridge, all weights free.
 
@@ -261,6 +275,7 @@ def settle(solution: Solution, *, ridge: float = 1e-4, steps: int = 2000, most: 
         return _look(solution.kind, counter)
 
 
+@_one_thread()
 def curvature(solution: Solution, *, ridge: float = 1e-4) -> LossCurvature:
     """Loss, gradient norm and the whole Hessian spectrum at a solution.
 
@@ -295,6 +310,7 @@ class LossEdges:
     """All eigenvalues of the block for the rows of M that were frozen, exactly."""
 
 
+@_one_thread()
 def edges(
     solution: Solution, *, ridge: float = 1e-4, steps: int = 100, most: int = 2000, seed: int = 0
 ) -> LossEdges:
