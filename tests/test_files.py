@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 import stat
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,17 @@ from hypothesis import strategies as st
 from handmade import HOSTILE, slalom_explanation, tokens_of
 from slalom.errors import InputError
 from slalom.explanation import Explanation
-from slalom.files import check_writable, decode, new_folder, number, plain, read_text, to_json, write_text
+from slalom.files import (
+    check_writable,
+    commit,
+    decode,
+    new_folder,
+    number,
+    plain,
+    read_text,
+    to_json,
+    write_text,
+)
 from slalom.surrogate import Additive, Slalom
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
@@ -339,3 +350,30 @@ def test_numbers_and_their_plain_form(value: float):
 def test_words_are_not_numbers():
     with pytest.raises(ValueError, match="'nan' is not a number"):
         number("nan")
+
+
+def _git(folder: Path, *asked: str) -> None:
+    named = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    subprocess.run(["git", *named, *asked], cwd=folder, check=True, capture_output=True)
+
+
+def test_a_change_anywhere_in_the_source_is_told(tmp_path: Path) -> None:
+    inner = tmp_path / "src" / "lab" / "_shared"
+    inner.mkdir(parents=True)
+    source = inner / "runner.py"
+    source.write_text("1\n")
+    (tmp_path / "src" / "other.py").write_text("1\n")
+    (tmp_path / "page.md").write_text("1\n")
+    _git(tmp_path, "init", "-q")
+    _git(tmp_path, "add", "-A")
+    _git(tmp_path, "commit", "-q", "-m", "all")
+    clean = commit(source)
+    commit.cache_clear()
+    assert clean is not None
+    assert "changes" not in clean
+    (tmp_path / "page.md").write_text("2\n")
+    assert commit(source) == clean
+    commit.cache_clear()
+    (tmp_path / "src" / "other.py").write_text("2\n")
+    assert commit(source) == f"{clean} with changes"
+    assert commit(tmp_path / "src" / "new.py") is None

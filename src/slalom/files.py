@@ -11,6 +11,7 @@ import math
 import os
 import secrets
 import shutil
+import subprocess
 import sys
 import warnings
 from collections.abc import Generator, Iterable, Mapping
@@ -203,6 +204,28 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+@cache
+def commit(source: Path) -> str | None:
+    """The commit that a file of sources lies at, marked where something below src differs from it.
+
+    None where the file is not part of a repository.
+    """
+    call = ["git", "--no-optional-locks", "-C", str(source.parent)]
+    asked = (
+        ("ls-files", "--error-unmatch", source.name),
+        ("rev-parse", "--short", "HEAD"),
+        ("status", "--porcelain", "-uno", "--", ":/src"),
+    )
+    try:
+        _, found, changed = (
+            subprocess.run([*call, *one], capture_output=True, text=True, check=True, timeout=30).stdout
+            for one in asked
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.strip() + (" with changes" if changed.strip() else "")
 
 
 def check_same(there: Mapping[str, object], here: Mapping[str, object], told: str) -> None:

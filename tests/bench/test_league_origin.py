@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from slalom_lab.bench import league_origin
@@ -43,24 +40,6 @@ def test_a_cell_is_made_anew_with_what_it_needs():
     assert league_origin.recipe({"name": "smollm2-sst2"}) == f"{command}smollm2-sst2"
     assert league_origin.recipe({"name": "agnews"}) == f"{command}agnews"
     assert league_origin.recipe({"name": "encoder-yelp"}) == f"{command}encoder-yelp -m encoder=DIR"
-
-
-def test_the_commit_is_that_of_the_sources(monkeypatch: pytest.MonkeyPatch):
-    answers = {"ls-files": "", "status": "", "rev-parse": "abc1234"}
-    monkeypatch.setattr(league_origin, "_git", lambda folder, asked, *more: answers[asked])
-    find = league_origin.commit.__wrapped__
-    assert find() == "abc1234"
-    answers["status"] = " M src/slalom/api.py"
-    assert find() == "abc1234 with changes"
-
-    def elsewhere(folder: Path, asked: str, *more: str) -> str:
-        """In a repository that does not hold these sources, as around a virtual environment."""
-        if asked == "ls-files":
-            raise subprocess.CalledProcessError(1, "git")
-        return answers[asked]
-
-    monkeypatch.setattr(league_origin, "_git", elsewhere)
-    assert find() is None
 
 
 @pytest.mark.parametrize(

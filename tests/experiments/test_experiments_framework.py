@@ -131,29 +131,6 @@ def test_the_verdict_follows_the_rows(tmp_path: Path) -> None:
     assert full.sentence == "the sum is 3"
 
 
-def _git(folder: Path, *asked: str) -> None:
-    named = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-    subprocess.run(["git", *named, *asked], cwd=folder, check=True, capture_output=True)
-
-
-def test_a_change_anywhere_in_the_source_is_told(tmp_path: Path) -> None:
-    inner = tmp_path / "src" / "lab" / "_shared"
-    inner.mkdir(parents=True)
-    (tmp_path / "src" / "other.py").write_text("1\n")
-    (tmp_path / "page.md").write_text("1\n")
-    _git(tmp_path, "init", "-q")
-    _git(tmp_path, "add", "-A")
-    _git(tmp_path, "commit", "-q", "-m", "all")
-    clean = runner.commit(inner)
-    assert clean is not None
-    assert "changes" not in clean
-    (tmp_path / "page.md").write_text("2\n")
-    assert runner.commit(inner) == clean
-    (tmp_path / "src" / "other.py").write_text("2\n")
-    assert runner.commit(inner) == f"{clean} with changes"
-    assert runner.commit(Path("/")) is None
-
-
 def test_an_encoder_that_joins_by_itself_belongs_to_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from slalom.evaluate import store
-from slalom.files import Record, from_json, read_text, to_json, write_text
+from slalom.files import Record, commit, from_json, read_text, to_json, write_text
 from slalom_lab.bench.league_cells import CELLS
 
 MADE_BY = "made_by.json"
@@ -23,7 +21,7 @@ _UNKNOWN: Record = {"command": None, "commit": None}
 
 def origin(command: str | None) -> Record:
     """What a row says of how it came about; None is what nobody knows."""
-    return {"command": command, "commit": commit()}
+    return {"command": command, "commit": commit(Path(__file__))}
 
 
 def note(run: Path, origins: Iterable[Record]) -> None:
@@ -42,27 +40,6 @@ def made_by(runs: Iterable[Path]) -> list[Record]:
         told = from_json(read_text(path), repr(str(path)))["made"] if path.exists() else [_UNKNOWN]
         found += [one for one in told if one not in found]
     return found
-
-
-@cache
-def commit() -> str | None:
-    """The commit of these sources, if they lie in a repository, and whether they differ from it."""
-    here = Path(__file__).resolve()
-    try:
-        _git(here.parent, "ls-files", "--error-unmatch", here.name)
-        changed = _git(here.parent, "status", "--porcelain", "--", *map(str, _sources(here)))
-        return _git(here.parent, "rev-parse", "--short", "HEAD") + (" with changes" if changed else "")
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _sources(here: Path) -> list[Path]:
-    return [here.parents[2] / "slalom", here.parents[1]]
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    call = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
-    return subprocess.run(call, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
 
 
 def named_here(argument: str) -> str:

@@ -6,7 +6,6 @@ import csv
 import importlib.util
 import io
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +13,17 @@ from pathlib import Path
 from typing import Literal
 
 from slalom.errors import InputError, SlalomError
-from slalom.files import Record, from_json, make_folder, plain, read_text, to_json, versions, write_text
+from slalom.files import (
+    Record,
+    commit,
+    from_json,
+    make_folder,
+    plain,
+    read_text,
+    to_json,
+    versions,
+    write_text,
+)
 from slalom_lab import experiments
 from slalom_lab.experiments._shared.outcome import (
     NOT_JUDGED,
@@ -123,7 +132,7 @@ def read_settings(out: Path) -> list[Record]:
 
 
 def _tell_commits(folders: Mapping[str, Path], tell: Tell) -> None:
-    now = commit()
+    now = commit(Path(__file__))
     for name, folder in folders.items():
         then = _document(folder).get("commit")
         if then != now:
@@ -189,22 +198,6 @@ def _write_models(out: Path, cache: Path | None) -> None:
     reports = sorted(Path(cache).expanduser().glob("*/training.json"))
     found = {path.parent.name: from_json(read_text(path), str(path))["seconds"] for path in reports}
     write_text(out / MODELS, to_json(found) + "\n")
-
-
-def commit(where: Path | None = None) -> str | None:
-    """The commit that the source lies at, marked where files of src differ from it.
-
-    None outside a repository.
-    """
-    git = ["git", "-C", str(where or Path(__file__).parent)]
-    try:
-        shown = [
-            subprocess.run([*git, *asked], capture_output=True, text=True, check=True, timeout=20).stdout
-            for asked in (("rev-parse", "--short", "HEAD"), ("status", "--porcelain", "-uno", "--", ":/src"))
-        ]
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return shown[0].strip() + (" with changes" if shown[1].strip() else "")
 
 
 class _Clock:
@@ -289,7 +282,7 @@ def _write(folder: Path, report: ExperimentReport, run: Record) -> None:
     document = {
         **{key: value for key, value in vars(report).items() if key != "outcome"},
         "run": run,
-        "commit": commit(),
+        "commit": commit(Path(__file__)),
         "versions": versions(_VERSIONS),
         "outcome": None if outcome is None else outcome_document(outcome),
     }
