@@ -148,11 +148,11 @@ def test_an_encoder_that_joins_by_itself_belongs_to_the_run(
 
 def test_what_is_kept_from_another_commit_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
-    monkeypatch.setattr(runner, "commit", lambda: "aaa")
+    monkeypatch.setattr(runner, "commit", lambda _: "aaa")
     reproduce(["toy_sum"], tmp_path, RunSettings())
     reproduce(["toy_sum"], tmp_path, RunSettings(), tell=lambda _, what: said.append(what))
     assert said == []
-    monkeypatch.setattr(runner, "commit", lambda: "bbb")
+    monkeypatch.setattr(runner, "commit", lambda _: "bbb")
     reproduce(["toy_sum"], tmp_path, RunSettings(), tell=lambda _, what: said.append(what))
     assert said == ["kept from commit aaa; this is bbb (--fresh runs it again)"]
     assert runs(tmp_path) == 1
