@@ -148,15 +148,18 @@ def decisions() -> str:
 
 
 def _scales() -> list[tuple[str, str, str]]:
-    """One line for each model of the page of all scales."""
-    found = []
+    """One line for each model and length of the page of all scales: the first, which is the newest."""
+    newest: dict[str, list[dict[str, str]]] = {}
     for heading, rows in tables("all-scales.md").items():
+        newest.setdefault(heading.rpartition(", seed")[0], rows)
+    found = []
+    for texts, rows in newest.items():
         (own,) = [row for row in rows if row["method"].split(" (")[0] == "slalom"]
         error = own["removal error, pooled (median)"].split(" ")[0]
         words = f"R² {own['all-scale R²']}; squared error under removals {error} of that of no change"
         found.append(
             (
-                f"Does it predict copies of any length? {heading.rpartition(', seed')[0]}",
+                f"Does it predict copies of any length? {texts}",
                 words,
                 "[all scales](results/all-scales.md)",
             )

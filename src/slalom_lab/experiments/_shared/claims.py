@@ -256,7 +256,7 @@ CLAIMS: tuple[Claim, ...] = (
          _THEORY + "test_histogram.py::test_settled_solutions_lie_lower",
          "that they count, and what they attend to; whether they are minima stands apart"),
         ("Histogram task", "both solutions are local minima", "attention_histogram, both are local minima",
-         None, "by slope and Hessian (`slalom.theory.histogram.edges`)"),
+         None, "by slope and Hessian (`slalom.theory.histogram.curvature`)"),
         ("Is attention explanation?", "at equal output attention can be another (Jain and Wallace)", None,
          _THEORY + "test_attention_bounds.py::test_three_tokens_against_a_fine_grid",
          "how far is computed exactly; an upper bound on effects remains"),
