@@ -113,10 +113,10 @@ def opened(model: str) -> slalom.Explainer:
 
         return slalom.Explainer(prompted(), labels=["negative", "positive"])
     if model.startswith("prompted:"):
-        from prompted import LABELS, PROMPT
+        from slalom_lab.bench.league_cells import ANSWERS, PROMPT
 
         where = model.removeprefix("prompted:")
-        return slalom.Explainer(where, prompt=PROMPT, labels=LABELS, chat=False)
+        return slalom.Explainer(where, prompt=PROMPT, labels=ANSWERS, chat=False)
     if model.startswith("words:"):
         inner = slalom.Explainer(model.removeprefix("words:")).model
 
