@@ -228,7 +228,7 @@ def test_commands_and_commits_are_kept_and_told(
     cells: list[LeagueCell], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def run(command: str, commit: str, **more: Any) -> Any:
-        monkeypatch.setattr(league_origin, "commit", lambda: commit)
+        monkeypatch.setattr(league_origin, "commit", lambda _: commit)
         return league("out", cells[:1], limit=6, open_model=opened, command=command, **more)
 
     run("slalom one", "abc1234", only=["occlusion", "lime"])
