@@ -28,7 +28,7 @@ _LONGEST_SHORT = 16
 """Copies up to this size are cheap, and most of them."""
 _SHORT, _LONG, _GRADIENTS = 8, 0.36, 2
 _MOST_SHORT = 84
-"""A portion of size one: short and long copies times the root of the length, gradients, and a bound."""
+"""Of a portion of size one: short and long copies by the root of the length, gradients; most short ones."""
 _NEAR = {"fast": 0, "balanced": 8, "faithful": 40}
 _MOST_GONE = 10
 _BACKWARD = 3
