@@ -140,16 +140,15 @@ def test_among_eight_equal_methods_five_per_cent_show_a_difference(documents: in
     assert 0.005 < shown(documents, np.random.Generator.standard_normal, 300, compared) < 0.095
 
 
-@pytest.mark.parametrize(("documents", "most"), [(6, 0.13), (10, 0.2), (30, 0.095), (100, 0.095)])
-def test_skewed_noise_of_unequal_spread_costs_the_level_only_where_documents_are_few(
-    documents: int, most: float
-):
-    """About 7 % and 13 % with six and ten documents, where no test can see how skewed they are."""
+@pytest.mark.parametrize(("documents", "most"), [(6, 0.11), (10, 0.13), (30, 0.095), (100, 0.095)])
+def test_skewed_noise_of_unequal_spread_hardly_costs_the_level(documents: int, most: float):
+    """About 6, 8, 5 and 4 %, and what 200 simulations add to it."""
     assert shown(documents, skewed, 200, compared) < most
 
 
-def test_sign_flips_alone_do_not_hold_for_it_with_more_documents():
+def test_sign_flips_alone_do_not_hold_for_it():
     """Why there are two tests."""
+    assert shown(10, skewed, 200, sign_flips) > 0.08 > shown(10, skewed, 200, bootstrap)
     assert shown(16, skewed, 200, sign_flips) > 0.07 > shown(16, skewed, 200, bootstrap)
 
 

@@ -8,9 +8,8 @@ takes the skewness of a difference into account: Student's makes one of eight eq
 
 - Sign flips: if two methods are equal, their difference on a document could as well have had the other sign.
   Exact for differences that are symmetric around 0, for any number of documents.
-- The bootstrap, from 14 documents on: documents drawn with replacement, differences measured from their mean.
-  It knows nothing of symmetry; a difference is shown where both show it. With fewer documents it would hardly
-  ever show one; sign flips decide alone, and rely on symmetry (docs/results/statistics.md).
+- The bootstrap: documents drawn with replacement, differences measured from their mean. It knows nothing of
+  symmetry; a difference is shown where both show it (docs/results/statistics.md).
 """
 
 # pyright: reportMissingTypeStubs=false
@@ -33,7 +32,7 @@ DRAWS = 4_000
 """Bootstrap samples; and sign flips, where all of them would be more."""
 LEVEL = 0.05
 _ENUMERATED = 13
-"""Documents up to which all sign flips are taken, 2¹² of them, and decide alone."""
+"""Documents up to which all sign flips are taken, 2¹² of them."""
 _BLOCK = 512
 """Draws that are worked on at once."""
 _NO_SPREAD = 1e-12
@@ -118,10 +117,9 @@ def paired(
 def compared(gaps: FloatArray, *, draws: int = DRAWS, seed: int = 0) -> FloatArray:
     """(pairs,) p-values of mean = 0 for every column of (documents, pairs), adjusted for all of them.
 
-    NaN: a pair lacks the document. With many documents each is the larger one of the two tests.
+    NaN: a pair lacks the document. Each is the larger one of the two tests.
     """
-    flips = sign_flips(gaps, draws=draws, seed=seed)
-    return flips if len(gaps) <= _ENUMERATED else np.maximum(flips, bootstrap(gaps, draws=draws, seed=seed))
+    return np.maximum(sign_flips(gaps, draws=draws, seed=seed), bootstrap(gaps, draws=draws, seed=seed))
 
 
 def sign_flips(gaps: FloatArray, *, draws: int = DRAWS, seed: int = 0) -> FloatArray:
@@ -139,7 +137,7 @@ def bootstrap(gaps: FloatArray, *, draws: int = DRAWS, seed: int = 0) -> FloatAr
 def detectable(gaps: FloatArray, *, level: float = LEVEL, draws: int = DRAWS, seed: int = 0) -> float:
     """The mean of a difference, in its standard deviations, from which it is shown.
 
-    By the bootstrap; where sign flips decide alone, by Student's t with Bonferroni's share of the level.
+    By the bootstrap; of few documents by Student's t with Bonferroni's share of the level.
     """
     from scipy.stats import t as student
 
