@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rounding import same_answers
+from slalom.data import Document
 from slalom.surrogate import Slalom
 from slalom_lab import experiments
 from slalom_lab.experiments import fig3_repeats, fig6_shap_repeats, fig9_ana, recovery, table6_surrogates
@@ -35,6 +36,7 @@ from slalom_lab.experiments._shared.synthetic import (
     random_slalom,
     slalom_sequences,
     trained,
+    word_weights,
 )
 from slalom_lab.training import Network
 
@@ -121,6 +123,15 @@ def test_the_likeliest_slalom_is_a_maximum_and_near_the_truth() -> None:
     found = solvers.likeliest(counts, labels)
     assert likelihood(found) > likelihood(truth)
     assert np.mean((centred(found) - centred(truth)) ** 2) < 0.01
+
+
+def test_values_by_counts_are_those_of_the_words() -> None:
+    """Logarithms of how much likelier in positive texts; without rare words and texts without a label."""
+    texts = [("good plain " * 3, 1), ("good " * 4 + "plain " * 6, 0), ("rare plain", 1), ("plain", None)]
+    weights = word_weights([Document(text, label) for text, label in texts], often=5)
+    assert weights == pytest.approx([np.log(3 / 8 * 10 / 4), np.log(4 / 8 * 10 / 6)])
+    drawn = random_slalom(2, np.random.default_rng(0), weights).values[:, 0]
+    assert sorted(drawn) == pytest.approx(sorted(2 / np.sqrt(np.mean(weights**2)) * weights))
 
 
 RECOVERY = recovery.Size(6, 8, 400, (100, 400), 1, 16, ("distilbert",), (1,), 1)

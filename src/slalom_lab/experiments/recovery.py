@@ -22,6 +22,7 @@ from slalom_lab.experiments._shared.outcome import (
     mean_row,
     select,
 )
+from slalom_lab.experiments._shared.real import corpus
 from slalom_lab.experiments._shared.solvers import EXACT, LONG, SGD, fitted, least_squares, likeliest
 from slalom_lab.experiments._shared.synthetic import (
     ask,
@@ -32,6 +33,7 @@ from slalom_lab.experiments._shared.synthetic import (
     random_slalom,
     slalom_sequences,
     trained,
+    word_weights,
 )
 from slalom_lab.experiments._shared.verdicts import within
 
@@ -82,13 +84,15 @@ class Size:
     architectures: tuple[str, ...]
     layers: tuple[int, ...]
     runs: int
+    corpus: int = 0
+    """Reviews of IMDB whose words' counts give the values (E.2, Fig. 7); none: values drawn at random."""
 
 
 QUERIES = (500, 1000, 5000)
 """The claim is about the fewest."""
 SIZES = {
     "quick": Size(10, 10, 40_000, QUERIES, 3, 64, ("distilbert", "bert", "gpt2"), (1, 2), 1),
-    "full": Size(10, 10, 80_000, QUERIES, 1, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6), 1),
+    "full": Size(10, 10, 80_000, QUERIES, 1, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6), 1, 12_000),
 }
 """The paper has twelve layers, too."""
 TREND = 0.15
@@ -102,10 +106,11 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Train, ask, fit with every solver, compare with the SLALOM behind the labels."""
     size = size or SIZES[settings.mode]
     seeds = [settings.seed + i for i in range(size.runs)]
+    weights = word_weights(corpus(settings, "imdb", size.corpus)) if size.corpus else None
     found: dict[_Place, list[dict[str, float]]] = {}
     drawn: tuple[Slalom, Slalom] | None = None
     for seed in seeds:
-        truth = random_slalom(size.words, np.random.default_rng(seed))
+        truth = random_slalom(size.words, np.random.default_rng(seed), weights)
         found.setdefault((LABELS, 0, size.texts), []).append(_from_labels(size, truth, seed))
         for kind, layers, explainer in _models(settings, size, truth, seed):
             for queries in size.queries:
@@ -353,7 +358,7 @@ def _rows(place: _Place, runs: list[dict[str, float]], most: int) -> list[Row]:
 
 
 def _figure(truth: Slalom, recovered: Slalom, size: Size) -> figures.Figure:
-    """Fig. 4 c and d: log-odds of fresh sequences, importances and values, true and recovered."""
+    """Fig. 7, values and importances that are planted; Fig. 4 c and d, true and recovered."""
     rng = np.random.default_rng(0)
     fresh = count_matrix(slalom_sequences(500, size.words, size.longest, rng), size.words)
     pairs = {
@@ -361,8 +366,12 @@ def _figure(truth: Slalom, recovered: Slalom, size: Size) -> figures.Figure:
         "importance": [centred(surrogate)[: size.words] for surrogate in (truth, recovered)],
         "value": [centred(surrogate)[size.words :] for surrogate in (truth, recovered)],
     }
-    picture = figures.figure(10.0, 3.4)
-    for ax, (name, (true, found)) in zip(picture.subplots(1, 3), pairs.items(), strict=True):
+    picture = figures.figure(13.0, 3.4)
+    drawn, *places = picture.subplots(1, 4)
+    drawn.scatter(pairs["value"][0], pairs["importance"][0], s=18, color=figures.COLOURS[1])
+    drawn.set_xlabel("true value")
+    drawn.set_ylabel("true importance")
+    for ax, (name, (true, found)) in zip(places, pairs.items(), strict=True):
         ends = [min(true.min(), found.min()), max(true.max(), found.max())]
         ax.plot(ends, ends, "--", color="0.6")
         ax.scatter(true, found, s=4 if len(true) > size.words else 18, color=figures.COLOURS[0])

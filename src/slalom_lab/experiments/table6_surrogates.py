@@ -70,7 +70,7 @@ class Size(Training):
 
 SIZES = {
     "quick": Size(20_000, 1, 64, ("bert", "gpt2"), (1, 2), 4000, 1),
-    "full": Size(20_000, 1, 64, ("bert", "distilbert", "gpt2"), (1, 2, 6, 12), 10_000, 1),
+    "full": Size(20_000, 1, 64, ("bert", "distilbert", "gpt2"), (1, 2, 6, 12), 10_000, 3),
 }
 
 

@@ -117,8 +117,8 @@ CLAIMS: tuple[Claim, ...] = (
         ("E.2, Fig. 7", "values taken from word counts of IMDB and importances that go with them are a "
          "realistic distribution",
          "table2a_naive_bayes, word counts (E.2, Fig. 7)", None,
-         "in that values that models give words, and their importances, go with such counts; the synthetic "
-         "SLALOMs here draw values at random, since the paper's choice of words is not in the copy"),
+         "in that values that models give words, and their importances, go with such counts; recovery plants "
+         "SLALOMs with values by counts in IMDB and shows the distribution"),
         ("Fig. 5", "words for and against are important and differ in the sign of their values; some words "
          "have a value and little importance", "fig5_scatter", None, None),
         ("Fig. 6 (A)", "Shapley values do not recover a linear relation from transformers, but do from a "

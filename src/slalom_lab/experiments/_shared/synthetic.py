@@ -1,13 +1,17 @@
 """Data sets whose truth is known, the transformers trained on them, and how these are asked.
 
 The linear data set is that of Table 3; the words' occurrence probabilities are not in our copy of the paper,
-so all words are equally likely. The SLALOM of E.2 has values and importances drawn at random: our copy lost
-the formula (75) that ties importances to values, ours is s = |v| / 2 + noise of deviation 1/2.
+so all words are equally likely. The SLALOM of E.2 has the values that words have by their counts in a corpus
+(Fig. 7), or values drawn at random where no corpus is at hand. Our copy lost the factor that values are
+multiplied by, here they get a root mean square of 2 over all words; and the formula (75) that ties
+importances to values, ours is s = |v| / 2 + noise of deviation 1/2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +20,7 @@ from scipy import sparse
 from slalom.api import Explainer
 from slalom.data import Document
 from slalom.perturb import from_rows
+from slalom.scores import rms
 from slalom.surrogate import Slalom
 from slalom.tokens import FloatArray, IntArray
 from slalom_lab.experiments._shared.outcome import RunSettings
@@ -28,6 +33,10 @@ if TYPE_CHECKING:
 WORDS = ("the", "we", "movie", "watch", "good", "best", "perfect", "ok", "bad", "worst")
 WEIGHTS = np.array([0.0, 0.0, 0.0, 0.0, 0.6, 1.0, 1.5, -0.6, -1.0, -1.5])
 LONGEST = 30
+SPREAD = 2.0
+"""Root mean square of a drawn SLALOM's values."""
+OFTEN = 100
+"""How often a word must stand in a corpus to be drawn by its counts."""
 
 Sequences = list[IntArray]
 
@@ -43,10 +52,26 @@ def slalom_sequences(count: int, words: int, longest: int, rng: np.random.Genera
     return [rng.integers(words, size=n) for n in rng.integers(1, longest + 1, size=count)]
 
 
-def random_slalom(words: int, rng: np.random.Generator) -> Slalom:
-    """A SLALOM to be recovered, its importances summing to zero."""
-    values = 2.0 * rng.standard_normal(words)
+def random_slalom(words: int, rng: np.random.Generator, weights: FloatArray | None = None) -> Slalom:
+    """A SLALOM to be recovered, its importances summing to zero; its values are drawn from words' weights."""
+    if weights is None:
+        values = SPREAD * rng.standard_normal(words)
+    else:
+        values = SPREAD / rms(weights) * rng.choice(weights, words, replace=False)
     return Slalom(values, np.abs(values) / 2 + 0.5 * rng.standard_normal(words)).normalised(0.0)
+
+
+def word_weights(documents: Iterable[Document], often: int = OFTEN) -> FloatArray:
+    """Logarithms of how much likelier a word is in texts of the second of two labels than of the first."""
+    counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    for document in documents:
+        if document.label is not None:
+            counts[document.label].update(re.findall(r"[a-z']+", str(document.text).lower()))
+    first, second = (sum(count.values()) for count in counts)
+    known = sorted(
+        word for word in counts[0].keys() & counts[1] if counts[0][word] + counts[1][word] >= often
+    )
+    return np.array([np.log(counts[1][word] / second * first / counts[0][word]) for word in known])
 
 
 def names(words: int) -> tuple[str, ...]:
