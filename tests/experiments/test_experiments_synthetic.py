@@ -209,6 +209,7 @@ def test_depths_are_told_by_slopes() -> None:
     assert f"{-np.log10(2):+.3f}" in falls[1]
     falls, none = recovery.depth(rows(1.0, 2.0)).values()
     assert (falls[0], none[0]) == (False, False)
+    assert recovery.depth(rows(-0.1, 0.1))["errors of log-odds fall with the layers"][0] is False, "no trend"
 
 
 def _linear_size(module: Any, **more: Any) -> Any:

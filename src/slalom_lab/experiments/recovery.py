@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from slalom_lab.experiments._shared.outcome import (
     Judgement,
     Row,
     RunSettings,
+    Verdict,
     all_of,
     conclude,
     decide,
@@ -35,14 +36,14 @@ from slalom_lab.experiments._shared.synthetic import (
     trained,
     word_weights,
 )
-from slalom_lab.experiments._shared.verdicts import within
+from slalom_lab.experiments._shared.verdicts import Comparison, compare, within
 
 TITLE = "SLALOM paper, Fig. 4 c, d, Tables 7 and 8"
 CLAIM = (
     "transformers trained on labels drawn from a SLALOM are fitted by a SLALOM that recovers its log-odds "
     "and its parameters"
 )
-NEEDS = {"data": (), "packages": ("accelerate",)}
+NEEDS = {"data": ("imdb",), "packages": ("accelerate",)}
 
 PLANTED = "planted (Prop. 5.1)"
 LABELS = "maximum likelihood of the labels, no transformer"
@@ -91,12 +92,14 @@ class Size:
 QUERIES = (500, 1000, 5000)
 """The claim is about the fewest."""
 SIZES = {
-    "quick": Size(10, 10, 40_000, QUERIES, 3, 64, ("distilbert", "bert", "gpt2"), (1, 2), 1),
-    "full": Size(10, 10, 80_000, QUERIES, 1, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6), 1, 12_000),
+    "quick": Size(10, 10, 40_000, QUERIES, 3, 64, ("distilbert", "bert", "gpt2"), (1, 2), 1, 5000),
+    "full": Size(10, 10, 80_000, QUERIES, 1, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6, 12), 5, 12_000),
 }
-"""The paper has twelve layers, too."""
 TREND = 0.15
 """Decimal logarithm of an error for each doubling of the layers: from one to six layers by less than 2.5."""
+
+_FALLS: dict[Comparison, Verdict] = {"better": True, "on par": False, "worse": False, "open": None}
+"""Whether errors fall, by what the fall comes to: less than `TREND` is none."""
 
 _Place = tuple[str, int, int]
 """Model, layers, queries."""
@@ -211,8 +214,8 @@ def depth(rows: Sequence[Row]) -> dict[str, Judgement]:
         if name == _NO_TREND:
             found[name] = within(row, TREND), f"{told} (no trend is less than {TREND})"
         else:
-            rises = decide(row)
-            found[name] = None if rises is None else not rises, told
+            fall = replace(row, ours=None if row.ours is None else -row.ours)
+            found[name] = _FALLS[compare(fall, TREND)], told
     return found
 
 
