@@ -31,7 +31,7 @@ from slalom_lab.experiments import (
     table12_samples,
     table13_larger,
 )
-from slalom_lab.experiments._shared import real, reviews, smollm, together
+from slalom_lab.experiments._shared import columns, real, reviews, smollm, together
 from slalom_lab.experiments._shared.outcome import Findings, NotRun, Row, RunSettings, select
 from slalom_lab.experiments._shared.verdicts import pooled
 
@@ -131,7 +131,7 @@ def test_deletion_and_insertion_share_their_explanations(settings: RunSettings) 
     assert 40 <= read <= 40 * 3 * 2  # sequences of up to three tokens, and the special ones
     assert not [row for row in insertion.rows if "tokens read" in row.measure]
     assert f"lin. SLALOM {read:,.0f} tokens read and" in table2c_deletion.analyse(deletion.rows)
-    assert not [row for row in real.shown(deletion.rows) if "tokens read" in row.measure]
+    assert not [row for row in columns.shown(deletion.rows) if "tokens read" in row.measure]
     own, sgd = (by_measure(deletion)[name].ours or 0 for name in ("this library", "lin. SLALOM"))
     assert by_measure(deletion)["this library over lin. SLALOM"].ours == pytest.approx(own - sgd)
     assert by_measure(insertion)["Grad"].paper == 0.497
@@ -343,7 +343,7 @@ def test_models_together_are_compared_by_document() -> None:
     single = [Row({"model": name}, "x over y", 0.3, 0.01, 3) for name in ("a", "b")]
     used = pooled([*single, row], "x over y")
     assert (used.ours, used.error, used.where["models"]) == (row.ours, row.error, 2)
-    assert real.shown([*single, row]) == []
+    assert columns.shown([*single, row]) == []
 
 
 def test_several_models_are_pooled_by_document(
@@ -363,13 +363,14 @@ def test_differences_are_weighed() -> None:
     def row(model: str, gap: float) -> Row:
         return Row({"model": model}, "x over y", gap, 0.01, 10)
 
-    told = real.weigh([row("a", 0.05), row("b", -0.05), row("c", 0.01)])
+    told = columns.weigh([row("a", 0.05), row("b", -0.05), row("c", 0.01)])
     # half the standard error needs four times the documents
     open_ = "open for c (about 40 documents would tell)"
     assert told == f"x over y: clearly better for a; clearly worse for b; {open_}"
-    assert real.weigh([row("a", 0.0)], threshold=-0.03) == "x over y: clearly on par for a"
+    assert columns.weigh([row("a", 0.0)], threshold=-0.03) == "x over y: clearly on par for a"
     assert (
-        real.weigh([row("a", -0.06)], threshold=-0.03) == "x over y: clearly behind by more than 0.03 for a"
+        columns.weigh([row("a", -0.06)], threshold=-0.03)
+        == "x over y: clearly behind by more than 0.03 for a"
     )
 
 

@@ -9,7 +9,7 @@ from slalom.data import Document
 from slalom.evaluate.document import shorten
 from slalom.models.ask import Ask
 from slalom.models.target import choose_target
-from slalom_lab.experiments._shared import figures, real, scales, together
+from slalom_lab.experiments._shared import columns, figures, real, scales, together
 from slalom_lab.experiments._shared.outcome import (
     Findings,
     Judgement,
@@ -91,14 +91,14 @@ def judge(rows: Sequence[Row]) -> Judgement:
             f"{name} {select(rows, scales.OVERALL, model=model, surrogate=name)[0]:.2f}"
             for name in scales.SURROGATES
         )
-        for model in distinct(real.models(rows), "model")
+        for model in distinct(columns.models(rows), "model")
     ]
     return verdict, f"R² on copies of all sizes, {'; '.join(models)}; {told}"
 
 
 def picture(rows: Sequence[Row], key: str = "model") -> figures.Figure:
     """A panel for each model: R² of each surrogate over the class of sizes."""
-    models = distinct(real.models(rows), key)
+    models = distinct(columns.models(rows), key)
     drawn = figures.figure(3.4 * len(models), 3.2)
     axes = drawn.subplots(1, len(models), squeeze=False, sharey=True)[0]
     for ax, model in zip(axes, models, strict=True):

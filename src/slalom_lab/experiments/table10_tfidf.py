@@ -9,7 +9,7 @@ import numpy as np
 
 from slalom.api import Explainer
 from slalom.tokens import FloatArray
-from slalom_lab.experiments._shared import figures, real
+from slalom_lab.experiments._shared import columns, figures, real
 from slalom_lab.experiments._shared.outcome import Findings, Judgement, Row, RunSettings, all_of, conclude
 from slalom_lab.experiments._shared.verdicts import outperforms
 
@@ -64,28 +64,28 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
     rows: list[Row] = []
     for protocol, paper in PAPER.items():
         part = replace(classifier, title=protocol)
-        rows += real.rows(results, part, protocol, numbers, paper)
+        rows += columns.rows(results, part, protocol, numbers, paper)
         sign = 1.0 if protocol == "deletion" else -1.0
-        rows += real.differences(results, part, protocol, numbers, "lin. SLALOM", ("LIME", "SHAP"), sign)
+        rows += columns.differences(results, part, protocol, numbers, "lin. SLALOM", ("LIME", "SHAP"), sign)
     rows = [replace(row, where={"protocol": row.where["model"]}) for row in rows]
-    drawn = [replace(row, where={"model": row.where["protocol"]}) for row in real.shown(rows)]
+    drawn = [replace(row, where={"model": row.where["protocol"]}) for row in columns.shown(rows)]
     figure = figures.save(figures.columns(drawn, "AOPC: insertion low, deletion high is good"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
 def analyse(rows: Sequence[Row]) -> str:
     """Which of the differences are clear, and how large they are beside what is measured."""
-    largest = max(abs(row.ours or 0.0) for found in real.gaps(rows, "protocol").values() for row in found)
+    largest = max(abs(row.ours or 0.0) for found in columns.gaps(rows, "protocol").values() for row in found)
     return (
-        f"{real.weigh(rows, 'protocol')}. The largest difference is {largest:.3f}: the network adds up the "
-        "words' TF-IDF features, so additive explanations describe it about as well as SLALOM does"
+        f"{columns.weigh(rows, 'protocol')}. The largest difference is {largest:.3f}: the network adds up "
+        "the words' TF-IDF features, so additive explanations describe it about as well as SLALOM does"
     )
 
 
 def judge(rows: Sequence[Row]) -> Judgement:
     """Better than LIME and SHAP in insertion and in deletion, each with the margin."""
     verdicts, told = [], []
-    for protocol, gaps in real.gaps(rows, "protocol").items():
+    for protocol, gaps in columns.gaps(rows, "protocol").items():
         verdict, sentence = outperforms(gaps, [gap.measure for gap in gaps], MARGIN)
         verdicts.append(verdict)
         told.append(f"{protocol}: {sentence}")

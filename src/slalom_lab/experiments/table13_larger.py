@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from slalom.api import Explainer
-from slalom_lab.experiments._shared import figures, real, smollm
+from slalom_lab.experiments._shared import columns, figures, real, smollm
 from slalom_lab.experiments._shared.outcome import (
     NOT_JUDGED,
     Findings,
@@ -48,7 +48,7 @@ CHANCE = 0.05
 """AU-ROC: chance is within 0.5 ± this, as in Table 2b."""
 MARGIN = 0.02
 """AU-ROC, of a difference, as in Table 2b."""
-NUMBERS = real.scores_of_slalom("auroc_consensus")
+NUMBERS = columns.scores_of_slalom("auroc_consensus")
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,17 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
         results = real.study(
             settings, classifier, texts, ("slalom_sgd",), ("human_attention",), budget=budget, cut=size.cut
         )
-        rows += real.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
+        rows += columns.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
         for one in BOTH:
-            rows += real.differences(results, classifier, "human_attention", NUMBERS, one, ("importances",))
+            rows += columns.differences(
+                results, classifier, "human_attention", NUMBERS, one, ("importances",)
+            )
         rows += real.accuracy(classifier, "yelp")
     reason = _missing()
     if reason is not None:
         where: dict[str, str | int] = {"model": f"{_LANGUAGE_MODEL}, not run: {reason}", "beside": "BLOOM-7B"}
         rows += [Row(where, name, None, paper=p, paper_error=e) for name, (p, e) in PAPER["BLOOM-7B"].items()]
-    figure = figures.save(figures.columns(real.shown(rows), "AU-ROC for the consensus map"), settings)
+    figure = figures.save(figures.columns(columns.shown(rows), "AU-ROC for the consensus map"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
@@ -163,7 +165,7 @@ def _no_prediction(own: Mapping[str, Row]) -> Judgement:
 
 
 def _less(own: Mapping[str, Row]) -> Judgement:
-    names = [f"{name}{real.OVER}importances" for name in BOTH]
+    names = [f"{name}{columns.OVER}importances" for name in BOTH]
     return outperforms([own[name] for name in names if name in own], names, MARGIN)
 
 

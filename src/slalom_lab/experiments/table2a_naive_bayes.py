@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from slalom.evaluate.results import Results
-from slalom_lab.experiments._shared import figures, real, together
+from slalom_lab.experiments._shared import columns, figures, real, together
 from slalom_lab.experiments._shared.outcome import (
     Findings,
     Judgement,
@@ -50,7 +50,7 @@ LIKE = 0.1
 two standard errors; the paper's three models differ by 0.06."""
 _MORE = ("values", "lin. SLALOM")
 """What agrees well, and better than the importances."""
-NUMBERS = real.scores_of_slalom("spearman")
+NUMBERS = columns.scores_of_slalom("spearman")
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
         rows += real.accuracy(classifier, "imdb")
         results = study(classifier=classifier, texts=texts, methods=("slalom_sgd",))
         studied.append(results)
-        rows += real.rows(results, classifier, _PROTOCOL, NUMBERS, PAPER[classifier.like])
+        rows += columns.rows(results, classifier, _PROTOCOL, NUMBERS, PAPER[classifier.like])
         for one in _MORE:
-            rows += real.differences(results, classifier, _PROTOCOL, NUMBERS, one, ("importances",))
+            rows += columns.differences(results, classifier, _PROTOCOL, NUMBERS, one, ("importances",))
     pairs: dict[str, Sequence[str]] = dict.fromkeys(_MORE, ("importances",))
     rows += together.rows(studied, _PROTOCOL, NUMBERS, tuple(NUMBERS), pairs)
     if settings.mode == "full":
@@ -176,7 +176,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     means = {name: pooled(rows, name) for name in names}
     shifted = [replace(means[name], measure=name, ours=_shift(means[name])) for name in _MORE]
     good, _ = not_behind(shifted, _MORE, MARGIN)
-    more, also = outperforms(rows, [f"{name}{real.OVER}importances" for name in _MORE], MARGIN)
+    more, also = outperforms(rows, [f"{name}{columns.OVER}importances" for name in _MORE], MARGIN)
     models = [
         f"{model}: " + ", ".join(f"{name} {select(rows, name, model=model)[0]:.2f}" for name in names)
         for model in distinct(_table(rows), "model")
@@ -190,7 +190,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
 
 
 def _table(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in real.shown(rows) if not row.measure.startswith(DEPTH)]
+    return [row for row in columns.shown(rows) if not row.measure.startswith(DEPTH)]
 
 
 def _shift(row: Row) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from slalom_lab.experiments._shared import figures, real, together
+from slalom_lab.experiments._shared import columns, figures, real, together
 from slalom_lab.experiments._shared.outcome import (
     Findings,
     Judgement,
@@ -44,7 +44,7 @@ PAPER = {
 }
 _MAP = "auroc_consensus"
 NUMBERS = {
-    **real.scores_of_slalom(_MAP),
+    **columns.scores_of_slalom(_MAP),
     "LIME": ("lime", _MAP),
     "SHAP": ("kernel_shap", _MAP),
     "IG": (real.IG, _MAP),
@@ -80,18 +80,18 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
         results = real.study(
             settings, classifier, texts, methods, ("human_attention",), budget=size.budget, cut=size.cut
         )
-        rows += real.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
-        rows += real.differences(results, classifier, "human_attention", NUMBERS, "importances", others)
-        rows += real.costs(results, classifier)
+        rows += columns.rows(results, classifier, "human_attention", NUMBERS, PAPER[classifier.like])
+        rows += columns.differences(results, classifier, "human_attention", NUMBERS, "importances", others)
+        rows += columns.costs(results, classifier)
         studied.append(results)
     rows += together.rows(studied, "human_attention", NUMBERS, ("IG", "Grad"), {"importances": others})
-    figure = figures.save(figures.columns(real.shown(rows), "AU-ROC for the consensus map"), settings)
+    figure = figures.save(figures.columns(columns.shown(rows), "AU-ROC for the consensus map"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
 def analyse(rows: Sequence[Row]) -> str:
     """Which of the differences are clear, and what both sides cost."""
-    return f"{real.weigh(rows)}. {real.tell_costs(rows)}"
+    return f"{columns.weigh(rows)}. {columns.tell_costs(rows)}"
 
 
 def parts(rows: Sequence[Row]) -> dict[str, Judgement]:
@@ -117,7 +117,7 @@ def _random(rows: Sequence[Row]) -> Judgement:
 
 def judge(rows: Sequence[Row]) -> Judgement:
     """Pooled: better than LIME and SHAP, not behind values and linearised scores; IG and Grad near 0.5."""
-    models = distinct(real.models(rows), "model")
+    models = distinct(columns.models(rows), "model")
     ahead, told = outperforms(rows, [f"importances over {name}" for name in ("LIME", "SHAP")], MARGIN)
     level, also = not_behind(rows, [f"importances over {name}" for name in ("values", "lin. SLALOM")], MARGIN)
     chance = {name: sum(decide(row, 0.5) is True for row in rows if row.measure == name) for name in COLUMNS}

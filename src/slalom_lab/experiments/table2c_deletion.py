@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
-from slalom_lab.experiments._shared import figures, real, together
+from slalom_lab.experiments._shared import columns, figures, real, together
 from slalom_lab.experiments._shared.outcome import (
     Findings,
     Judgement,
@@ -91,7 +91,7 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """AOPC with tokens dropped in steps of five, strongest first; explained is the predicted label."""
     size = size or SIZES[settings.mode]
     rows = measured(settings, size, "deletion", PAPER)
-    figure = figures.save(figures.columns(real.shown(rows), "deletion AOPC, high is good"), settings)
+    figure = figures.save(figures.columns(columns.shown(rows), "deletion AOPC, high is good"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
@@ -115,17 +115,17 @@ def measured(
             cut=size.cut,
         )
         studied.append(results)
-        rows += real.rows(results, classifier, protocol, numbers, published[classifier.like])
+        rows += columns.rows(results, classifier, protocol, numbers, published[classifier.like])
         for one, others in PAIRS.items():
-            rows += real.differences(results, classifier, protocol, numbers, one, others, sign)
+            rows += columns.differences(results, classifier, protocol, numbers, one, others, sign)
         if protocol == "deletion":
-            rows += real.costs(results, classifier)
+            rows += columns.costs(results, classifier)
     return [*rows, *together.rows(studied, protocol, numbers, (), PAIRS, sign)]
 
 
 def analyse(rows: Sequence[Row]) -> str:
     """Which of the differences are clear, and what both sides cost."""
-    return f"{real.weigh(rows)}. {real.tell_costs(rows)}"
+    return f"{columns.weigh(rows)}. {columns.tell_costs(rows)}"
 
 
 def parts(rows: Sequence[Row]) -> dict[str, Judgement]:

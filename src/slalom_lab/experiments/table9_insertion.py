@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from slalom_lab.experiments._shared import figures, real
+from slalom_lab.experiments._shared import columns, figures
 from slalom_lab.experiments._shared.outcome import Findings, Judgement, Row, RunSettings, conclude
 from slalom_lab.experiments._shared.verdicts import not_behind
 from slalom_lab.experiments.table2c_deletion import SIZES, Size, measured, paper
@@ -54,13 +54,13 @@ def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """One minus the mean probability with the strongest 5, 10, … tokens kept: low is good."""
     size = size or SIZES[settings.mode]
     rows = measured(settings, size, "insertion", PAPER)
-    figure = figures.save(figures.columns(real.shown(rows), "insertion AOPC, low is good"), settings)
+    figure = figures.save(figures.columns(columns.shown(rows), "insertion AOPC, low is good"), settings)
     return conclude(rows, judge, asdict(size), (settings.seed,), figure)
 
 
 def analyse(rows: Sequence[Row]) -> str:
     """Which of the differences are clear."""
-    return real.weigh(rows, threshold=-PAR)
+    return columns.weigh(rows, threshold=-PAR)
 
 
 def judge(rows: Sequence[Row]) -> Judgement:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from slalom.evaluate.results import Results
+from slalom_lab.experiments._shared.columns import OVER, by_document
 from slalom_lab.experiments._shared.outcome import Row, mean_row
-from slalom_lab.experiments._shared.real import OVER, by_document
 from slalom_lab.experiments._shared.verdicts import ALL
 
 Columns = Mapping[str, tuple[str, str]]
