@@ -93,8 +93,11 @@ QUERIES = (500, 1000, 5000)
 """The claim is about the fewest."""
 SIZES = {
     "quick": Size(10, 10, 40_000, QUERIES, 3, 64, ("distilbert", "bert", "gpt2"), (1, 2), 1, 5000),
-    "full": Size(10, 10, 80_000, QUERIES, 1, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6, 12), 5, 12_000),
+    "full": Size(10, 10, 80_000, QUERIES, 3, 64, ("distilbert", "bert", "gpt2"), (1, 2, 6, 12), 3, 12_000),
 }
+RATE, FIRST_SEED = 3e-4, 10
+"""With a rate of 1e-3 BERT and DistilBERT with 12 layers learn nothing in some runs, and others ignore a
+word. Rate and epochs were chosen on seeds 0 to 4, so that models learn; the runs have others."""
 TREND = 0.15
 """Decimal logarithm of an error for each doubling of the layers: from one to six layers by less than 2.5."""
 
@@ -108,7 +111,7 @@ _Place = tuple[str, int, int]
 def run(settings: RunSettings, size: Size | None = None) -> Findings:
     """Train, ask, fit with every solver, compare with the SLALOM behind the labels."""
     size = size or SIZES[settings.mode]
-    seeds = [settings.seed + i for i in range(size.runs)]
+    seeds = [settings.seed + FIRST_SEED + i for i in range(size.runs)]
     weights = word_weights(corpus(settings, "imdb", size.corpus)) if size.corpus else None
     found: dict[_Place, list[dict[str, float]]] = {}
     drawn: tuple[Slalom, Slalom] | None = None
@@ -290,11 +293,8 @@ def _models(
         for layers in size.layers:
             settings.say(f"{architecture} with {layers} layers, seed {seed}")
             network = Network(architecture, layers=layers, width=size.width)  # type: ignore[arg-type]
-            yield (
-                architecture,
-                layers,
-                trained(settings, network, documents, words, epochs=size.epochs, batch=64, seed=seed),
-            )
+            recipe = {"epochs": size.epochs, "rate": RATE, "seed": seed}
+            yield architecture, layers, trained(settings, network, documents, words, batch=64, **recipe)
 
 
 def _recovered(

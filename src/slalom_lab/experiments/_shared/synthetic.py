@@ -102,6 +102,7 @@ def trained(
     epochs: float,
     batch: int,
     seed: int,
+    rate: float = 1e-3,
     positions: bool = True,
 ) -> Explainer:
     """The transformer trained on these texts, over these words; read from the cache where it is there."""
@@ -111,7 +112,7 @@ def trained(
         model=network,
         epochs=epochs,
         batch=batch,
-        rate=1e-3,
+        rate=rate,
         length=_room(words),
         dropout=0.0,
         positions=positions,
