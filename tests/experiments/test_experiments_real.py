@@ -284,6 +284,13 @@ def test_the_human_map(settings: RunSettings) -> None:
     assert select(outcome.rows, "AU-ROC of importances", review=fig10_human_map.ALL) == [np.mean(single)]
 
 
+def test_marks_of_tokens_are_drawn_where_words_have_several() -> None:
+    explanation = Explainer()("zyxwv unbelievably qwrtpl film", units="words")
+    assert len(explanation) > len(explanation.at("words"))
+    picture = fig10_human_map._figure(explanation, (np.arange(2), np.array([True, False])))
+    assert len(picture.axes) >= 3
+
+
 def test_the_review_of_the_scatter_in_full(settings: RunSettings) -> None:
     scatter = fig5_scatter.run(settings, fig5_scatter.Size(2, 24))
     outcome = fig11_review.run(settings, fig5_scatter.Size(2, 24))

@@ -115,6 +115,8 @@ def _figure(explanation: Explanation, marks: Marks) -> figures.Figure:
     from slalom.view import plot
 
     positions, human = marks
+    # drawn over tokens, as the marks are judged: what is shown over words has scores of its own
+    explanation = replace(explanation, settings={**explanation.settings, "units": "tokens"})
     picture = figures.figure(8.0, 10.0)
     plane, ours, theirs = picture.subplots(3, 1, height_ratios=(2, 1, 1))
     plot.scatter(explanation, ax=plane)
