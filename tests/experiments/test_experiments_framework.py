@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,8 @@ from slalom.errors import InputError
 from slalom_lab import experiments
 from slalom_lab.experiments._shared import real, runner
 from slalom_lab.experiments._shared.outcome import Row, RunSettings, mean_row, read_outcome
-from slalom_lab.experiments._shared.report import judged_anew, write_report
-from slalom_lab.experiments._shared.rows import rows_of, table
+from slalom_lab.experiments._shared.report import write_report
+from slalom_lab.experiments._shared.rows import table
 from slalom_lab.experiments._shared.runner import ExperimentReport, read_reports, reproduce
 
 NAMES = experiments.names()
@@ -287,55 +287,27 @@ def test_a_report_judges_rows_by_todays_criteria(tmp_path: Path, monkeypatch: py
     assert "**holds**: the sum is 2." in write_report(tmp_path).read_text()
 
 
-def test_the_report_goes_elsewhere_with_its_figures(tmp_path: Path) -> None:
+def test_the_report_goes_elsewhere_with_its_rows_and_figures(tmp_path: Path) -> None:
+    reproduce(["toy_sum", "toy_other"], tmp_path / "first", RunSettings())
     reproduce(["toy_sum"], tmp_path / "out", RunSettings())
-    (tmp_path / "docs").mkdir()
-    write_report(tmp_path / "out", tmp_path / "docs" / "reproduction.md")
-    assert (tmp_path / "docs" / "images" / "reproduction" / "toy_sum.png").is_file()
-    assert "](images/reproduction/toy_sum.png)" in (tmp_path / "docs" / "reproduction.md").read_text()
+    where, beside = tmp_path / "docs" / "reproduction.md", tmp_path / "docs" / "reproduction"
+    write_report(tmp_path / "first", where)
+    assert (beside / "toy_other" / "outcome.json").is_file()
+    write_report(tmp_path / "out", where)
+    assert not (beside / "toy_other").exists(), "that was another run"
+    assert sorted(path.name for path in (beside / "toy_sum").iterdir()) == ["figure.png", "outcome.json"]
+    text = where.read_text()
+    assert "](reproduction/toy_sum/figure.png)" in text
+    where.unlink()
+    assert write_report(beside, where).read_text() == text, "it is made of the rows beside it"
 
 
-def test_sections_that_the_run_has_not_are_kept_and_marked(tmp_path: Path) -> None:
-    where = tmp_path / "reproduction.md"
-    old = "A paper, Fig. 1. The claim: x.\n\n**holds**: y.\n\nSettings: mode: full, n: 1; seeds: 0; 7 s."
-    where.write_text(f"# Title\n\n## toy_other\n\n{old}\n\n## toy_sum\n\n{old}\n\n## gone\n\n{old}\n")
-    reproduce(["toy_sum"], tmp_path / "out", RunSettings())
-    for _ in range(2):  # the second time from what the first one wrote
-        text = write_report(tmp_path / "out", where).read_text()
-        assert text.count("judged by earlier criteria; those in the file") == 1
-        assert "| [toy_other](#toy_other) | A paper, Fig. 1 | holds | earlier criteria | 7 |" in text
-        assert text.count("An earlier run at full size, by earlier criteria: **holds**: y.") == 1
-        assert "| quick |" in text
-        assert "1 more stand as an earlier run left them" in text
-        assert "## gone" not in text
-
-
-def test_a_table_is_read_back_as_rows() -> None:
-    rows = [
-        Row({"model": "a|b", "layers": 1}, "x", 0.125, 0.01, 4, 0.5, 0.02),
-        Row({"model": "a|b", "layers": 1}, "y", None, paper=1.5),
-        Row({"model": "c"}, "x", -2e-5),
-    ]
-    read = [replace(row, n=None) for row in rows]
-    assert rows_of(f"Words.\n\n{table(rows)}\n\nMore | words.") == read
-    assert rows_of("no table") == []
-
-
-def test_rows_of_an_earlier_run_are_judged_by_todays_criteria() -> None:
-    rows = [Row({"model, layers": name}, f"{n} ×", rise * n) for name, rise in _RISES.items() for n in (1, 9)]
-    old = f"A. The claim: x.\n\n**undecided**: y.\n\nAnalysis: z.\n\n{table(rows)}\n\nSettings: mode: full"
-    anew = judged_anew("fig3_repeats", old)
-    assert anew is not None
-    assert "**holds**: from the first to the last" in anew
-    assert "The claim: transformers fail to capture" in anew  # as it is worded today
-    assert "undecided" not in anew
-    assert "Analysis" not in anew
-    assert table(rows) in anew
-    assert judged_anew("fig9_ana", old) is None  # not its rows
-    assert judged_anew("fig3_repeats", old.replace("full", "quick")) is None
-
-
-_RISES = {"linear relation": 1.5, "fully connected": 1.4, "bert, 1": 0.1}
+def test_the_document_is_the_report_of_the_rows_beside_it(tmp_path: Path) -> None:
+    """If criteria changed: `slalom reproduce report docs/reproduction --write docs/reproduction.md`."""
+    docs = Path(__file__).parents[2] / "docs"
+    shutil.copytree(docs / "reproduction", tmp_path / "reproduction")
+    found = write_report(tmp_path / "reproduction", tmp_path / "reproduction.md")
+    assert found.read_text() == (docs / "reproduction.md").read_text()
 
 
 def test_the_report_is_in_the_papers_order_and_analyses_the_rows(tmp_path: Path) -> None:

@@ -327,9 +327,8 @@ def document(report: str) -> str:
     return (
         "# Every claim of both papers\n\n"
         "What tests each claim here: an experiment, with its verdict and the size of its run from "
-        "[reproduction.md](reproduction.md) (*earlier run*: today's criteria on the rows of a run of an "
-        "earlier commit; *earlier criteria*: of a run before those of its file were written), or a test, "
-        "which the suite runs; or the reason why nothing does. Made by "
+        "[reproduction.md](reproduction.md), or a test, which the suite runs; or the reason why nothing "
+        "does. Made by "
         "`python -m slalom_lab.experiments._shared.claims docs/reproduction.md`.\n\n"
         f"{counted(CLAIMS, verdicts_of(report))}\n\n"
         f"{markdown(verdicts_of(report), 'reproduction.md')}\n"

@@ -9,14 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from slalom.files import Record, read_text, write_text
+from slalom.files import Record, write_text
 from slalom_lab import experiments
 from slalom_lab.experiments._shared import claims
 from slalom_lab.experiments._shared.claim_verdicts import counted
-from slalom_lab.experiments._shared.figures import NAME
 from slalom_lab.experiments._shared.outcome import Judgement, Row
-from slalom_lab.experiments._shared.rows import cell, rows_of, table
+from slalom_lab.experiments._shared.rows import cell, table
+from slalom_lab.experiments._shared.runner import FILE as OUTCOME
 from slalom_lab.experiments._shared.runner import (
+    MODELS,
     ExperimentReport,
     read_reports,
     read_settings,
@@ -25,59 +26,52 @@ from slalom_lab.experiments._shared.runner import (
 )
 
 FILE = "reproduction.md"
-IMAGES = "images"
 
 
 def write_report(out: Path, where: Path | None = None) -> Path:
     """Write the report of a folder of experiments, into it or elsewhere.
 
-    Elsewhere, its figures are copied beside it, into images/ and a folder of the report's name.
+    Elsewhere, the rows and figures that it is made of are copied beside it, into a folder of the report's
+    name: it can be made again from them, by the criteria of another day.
     """
     target = out / FILE if where is None else where
-    pictures = {}
-    for report in read_reports(out):
-        if report.outcome is None or report.outcome.figure is None:
-            continue
-        pictures[report.name] = f"{report.name}/{NAME}"
-        if where is not None:
-            pictures[report.name] = f"{IMAGES}/{where.stem}/{report.name}.png"
-            copy = where.parent / pictures[report.name]
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(out / report.name / NAME, copy)
-    earlier = earlier_sections(read_text(where)) if where is not None and where.is_file() else {}
-    models = trained_models(out)
-    reports = [_with_todays_criteria(report) for report in read_reports(out)]
-    write_text(target, markdown(reports, read_settings(out), pictures, earlier, models))
+    folder = out if where is None else where.with_suffix("")
+    if folder.resolve() != out.resolve():
+        _copy(out, folder)
+    reports = [_with_todays_criteria(report) for report in read_reports(folder)]
+    place = "" if where is None else f"{folder.name}/"
+    pictures = {
+        report.name: f"{place}{report.name}/{report.outcome.figure}"
+        for report in reports
+        if report.outcome is not None and report.outcome.figure is not None
+    }
+    write_text(target, markdown(reports, read_settings(folder), pictures, trained_models(folder)))
     return target
 
 
-def earlier_sections(text: str) -> dict[str, str]:
-    """What an earlier report says of each experiment, by name."""
-    parts = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
-    found = {part.partition("\n")[0].strip(): part.partition("\n")[2].strip() for part in parts}
-    return {name: body for name, body in found.items() if name in experiments.names()}
+def _copy(out: Path, folder: Path) -> None:
+    """The outcomes of a run and their figures; what another run left there goes."""
+    reports = read_reports(out)
+    for earlier in folder.glob(f"*/{OUTCOME}"):
+        shutil.rmtree(earlier.parent)
+    files = [MODELS]
+    for report in reports:
+        figure = None if report.outcome is None else report.outcome.figure
+        files += [f"{report.name}/{name}" for name in (OUTCOME, figure) if name is not None]
+    for name in files:
+        if (out / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(out / name, folder / name)
 
 
 def markdown(
     reports: Sequence[ExperimentReport],
     documents: Sequence[Record],
-    pictures: dict[str, str],
-    earlier: Mapping[str, str] | None = None,
-    models: Mapping[str, float] | None = None,
+    pictures: Mapping[str, str],
+    models: Mapping[str, float],
 ) -> str:
-    """The whole document.
-
-    `earlier` are sections of an earlier one, for experiments that the run has not; `models` are the seconds
-    of the training of every model in the run's cache.
-    """
-    run = {report.name for report in reports}
-    lines = [
-        *(
-            _new(report, document, pictures, (earlier or {}).get(report.name, ""))
-            for report, document in zip(reports, documents, strict=True)
-        ),
-        *(_old(name, body) for name, body in (earlier or {}).items() if name not in run),
-    ]
+    """The whole document; `models` are the seconds of the training of every model in the run's cache."""
+    lines = [_new(report, document, pictures) for report, document in zip(reports, documents, strict=True)]
     lines.sort(key=lambda line: _place(line.title))
     verdicts = {
         name: f"{verdict} ({line.size})"
@@ -96,7 +90,7 @@ def markdown(
         "It is made anew by `pip install 'slalom-xai[papers]'`, then "
         f"`slalom reproduce all --full --data-dir DIR{encoder} --out OUT` and "
         "`slalom reproduce report OUT --write docs/reproduction.md`.",
-        _counted(reports, documents, lines, models or {}),
+        _counted(reports, documents, models),
         _summary(lines),
         "## Every claim of both papers",
         counted(claims.CLAIMS, verdicts),
@@ -114,60 +108,18 @@ class _Line:
     title: str
     verdict: str
     size: str
-    """full or quick; or that the section is an earlier one."""
+    """full or quick."""
     seconds: str
     section: str
     parts: tuple[tuple[str, str], ...] = ()
     """Verdicts of parts of the claim, each under "experiment, part"."""
 
 
-EARLIER, EARLIER_ROWS = "earlier criteria", "earlier run"
-_ROWS_NOTE = (
-    "*The rows are those of an earlier run at full size, of an earlier commit, as its report rounded them; "
-    "the verdicts are those of today's criteria on them, which were written after that run.*"
-)
-_FULL = "An earlier run at full size, by earlier criteria: "
-_NOTE = (
-    "*This section is of an earlier run, at full size, judged by earlier criteria; those in the file of "
-    "the experiment are newer and have not been run at that size.*"
-)
-
-
-def _new(report: ExperimentReport, document: Record, pictures: dict[str, str], earlier: str) -> _Line:
+def _new(report: ExperimentReport, document: Record, pictures: Mapping[str, str]) -> _Line:
     section = _one(report, document, pictures)
-    mode = str(document["run"]["mode"])
-    before = _before(earlier) if mode == "quick" else ""
-    section += f"\n\n{before}" if before else ""
     parts = tuple(claims.parts_of(report.name, section).items())
-    return _Line(report.name, report.title, report.verdict, mode, f"{report.seconds:.0f}", section, parts)
-
-
-def _before(earlier: str) -> str:
-    """What an earlier section says of a run at full size: its verdict in one paragraph."""
-    known = re.search(rf"^{_FULL}.*$", earlier, re.MULTILINE)
-    if known is not None:
-        return known[0]
-    verdict = re.search(r"^\*\*.+?\*\*:.*$", earlier, re.MULTILINE)
-    return f"{_FULL}{verdict[0]}" if verdict is not None and "Settings: mode: full" in earlier else ""
-
-
-def _old(name: str, body: str) -> _Line:
-    """A section of an earlier document, kept and marked; its rows are judged anew where they can be."""
-    seconds = re.search(r"; (\d+) s\.$", body, re.MULTILINE)
-    plain = body.removeprefix(f"{_NOTE}\n\n").removeprefix(f"{_ROWS_NOTE}\n\n")
-    judged = judged_anew(name, plain)
-    note, size = (_NOTE, EARLIER) if judged is None else (_ROWS_NOTE, EARLIER_ROWS)
-    marked = f"{note}\n\n{plain if judged is None else judged}"
-    verdict = re.search(r"^\*\*(.+?)\*\*:", marked, re.MULTILINE)
-    return _Line(
-        name,
-        plain.partition(". The claim:")[0],
-        "–" if verdict is None else verdict[1],
-        size,
-        "" if seconds is None else seconds[1],
-        f"## {name}\n\n{marked}",
-        tuple(claims.parts_of(name, marked).items()),
-    )
+    mode, seconds = str(document["run"]["mode"]), f"{report.seconds:.0f}"
+    return _Line(report.name, report.title, report.verdict, mode, seconds, section, parts)
 
 
 _NOT_ITS_ROWS = (IndexError, KeyError, StopIteration, TypeError, ValueError)
@@ -187,25 +139,6 @@ def _with_todays_criteria(report: ExperimentReport) -> ExperimentReport:
     return replace(report, title=module.TITLE, claim=module.CLAIM, outcome=outcome)
 
 
-def judged_anew(name: str, body: str) -> str | None:
-    """A section with the verdicts of today's criteria on its table; None where the table lacks their rows."""
-    if "Settings: mode: full" not in body:
-        return None
-    rows, module = rows_of(body), experiments.load(name)
-    try:
-        verdict, sentence = module.judge(rows)
-        parts = _parts(name, rows)
-    except _NOT_ITS_ROWS:
-        return None
-    lines = [line for line in body.split("\n\n") if not line.startswith(("Analysis: ", "- "))]
-    lines[0] = f"{module.TITLE}. The claim: {module.CLAIM}."
-    place = next(i for i, line in enumerate(lines) if re.match(r"\*\*.+?\*\*: ", line))
-    lines[place] = f"**{told_by(verdict)}**: {sentence}."
-    if parts:
-        lines.insert(place + 1, parts)
-    return "\n\n".join(lines)
-
-
 def tally(reports: Sequence[ExperimentReport]) -> str:
     """How many reports have each verdict."""
     found = Counter(report.verdict for report in reports)
@@ -222,20 +155,12 @@ def _place(title: str) -> tuple[str, list[tuple[int, str]]]:
 def _counted(
     reports: Sequence[ExperimentReport],
     documents: Sequence[Record],
-    lines: Sequence[_Line],
     models: Mapping[str, float],
 ) -> str:
     minutes = sum(report.seconds for report in reports) / 60
     known = [report.cpu_seconds for report in reports if report.cpu_seconds > 0]
     cpu = f"; {len(known)} of them took {sum(known) / 60:.0f} minutes of the processor" if known else ""
     spent = f"{minutes:.0f} minutes by the clock{cpu}"
-    found = Counter(line.size for line in lines)
-    kept = f" {found[EARLIER_ROWS]} more are today's criteria on the rows of an earlier run." * (
-        found[EARLIER_ROWS] > 0
-    )
-    kept += f" {found[EARLIER]} more stand as an earlier run left them, by earlier criteria." * (
-        found[EARLIER] > 0
-    )
     trained = (
         f" The {len(models)} models were trained in {sum(models.values()) / 60:.0f} minutes by the clock, "
         "within the experiments or before them."
@@ -246,7 +171,7 @@ def _counted(
     commits = ", ".join(f"{name} ({number})" for name, number in at.most_common())
     return (
         f"{len(reports)} experiments in {spent}, without models that were trained and evaluations that were "
-        f"made before. Verdicts: {tally(reports)}.{kept}{trained} Commits: {commits}."
+        f"made before. Verdicts: {tally(reports)}.{trained} Commits: {commits}."
     )
 
 
@@ -264,7 +189,7 @@ def _summary(lines: Sequence[_Line]) -> str:
     )
 
 
-def _one(report: ExperimentReport, document: Record, pictures: dict[str, str]) -> str:
+def _one(report: ExperimentReport, document: Record, pictures: Mapping[str, str]) -> str:
     head = [f"## {report.name}", f"{report.title}. The claim: {report.claim}."]
     if report.outcome is None:
         return "\n\n".join([*head, f"**{report.verdict}**: {report.reason}"])
