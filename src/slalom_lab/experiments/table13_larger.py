@@ -149,7 +149,7 @@ def _trained_enough(own: Mapping[str, Row], judged: Judgement) -> Judgement:
     if right is None or right.ours is None:
         return judged
     if right.ours < ACCURATE:
-        return NOT_JUDGED, f"not judged: accuracy {right.ours:.2f}, below {ACCURATE}; {judged[1]}"
+        return NOT_JUDGED, f"accuracy {right.ours:.2f} is too low to judge (below {ACCURATE}); {judged[1]}"
     return judged[0], f"{judged[1]}, accuracy {right.ours:.2f}"
 
 
