@@ -140,7 +140,7 @@ def test_among_eight_equal_methods_five_per_cent_show_a_difference(documents: in
     assert 0.005 < shown(documents, np.random.Generator.standard_normal, 300, compared) < 0.095
 
 
-@pytest.mark.parametrize(("documents", "most"), [(6, 0.13), (10, 0.13), (30, 0.095), (100, 0.095)])
+@pytest.mark.parametrize(("documents", "most"), [(6, 0.11), (10, 0.11), (30, 0.095), (100, 0.095)])
 def test_skewed_noise_of_unequal_spread_hardly_costs_the_level(documents: int, most: float):
     """About 8, 8, 6 and 5 %, and what 200 simulations add to it."""
     assert shown(documents, skewed, 200, compared) < most

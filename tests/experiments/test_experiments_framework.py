@@ -17,8 +17,7 @@ from slalom.errors import InputError
 from slalom_lab import experiments
 from slalom_lab.experiments._shared import real, runner
 from slalom_lab.experiments._shared.outcome import Row, RunSettings, mean_row, read_outcome
-from slalom_lab.experiments._shared.report import write_report
-from slalom_lab.experiments._shared.rows import table
+from slalom_lab.experiments._shared.report import table, write_report
 from slalom_lab.experiments._shared.runner import ExperimentReport, read_reports, reproduce
 
 NAMES = experiments.names()

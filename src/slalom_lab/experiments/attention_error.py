@@ -46,7 +46,8 @@ TRAINED, RANDOM = "trained", "random, even attention"
 SAMPLED, FACTOR = "one run of LIME", "3/2 formula, factor fitted"
 _ERROR, _RANK, _SLOPE = "relative error", "rank correlation", "LIME over the form"
 _LARGE, _SHORT = 0.5, 0.02
-"""A rank correlation from which one is called large: not below it by more than a margin, as in Table 2a."""
+"""A rank correlation from which one is called large: not below it by more than a margin, as in Table 2a.
+The margin was put here after a run over 80 reviews had 0.504 ± 0.012, with 0.5 as the bound."""
 _GAP = "error beyond that of one run"
 MARGIN = 0.05
 """Of the length of LIME's coefficients: a twentieth more than the noise of a run is no worse than a run."""

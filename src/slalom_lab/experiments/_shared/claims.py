@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from slalom_lab.experiments._shared.claim_verdicts import counted, verdict
-from slalom_lab.experiments._shared.rows import cell
 
 SLALOM, ATTENTION = "SLALOM paper", "Attention paper"
 
@@ -333,6 +332,11 @@ def document(report: str) -> str:
         f"{counted(CLAIMS, verdicts_of(report))}\n\n"
         f"{markdown(verdicts_of(report), 'reproduction.md')}\n"
     )
+
+
+def cell(text: str) -> str:
+    """A text as the cell of a Markdown table."""
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
 if __name__ == "__main__":

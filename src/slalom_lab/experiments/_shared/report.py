@@ -13,8 +13,8 @@ from slalom.files import Record, write_text
 from slalom_lab import experiments
 from slalom_lab.experiments._shared import claims
 from slalom_lab.experiments._shared.claim_verdicts import counted
+from slalom_lab.experiments._shared.claims import cell
 from slalom_lab.experiments._shared.outcome import Judgement, Row
-from slalom_lab.experiments._shared.rows import cell, table
 from slalom_lab.experiments._shared.runner import FILE as OUTCOME
 from slalom_lab.experiments._shared.runner import (
     MODELS,
@@ -167,7 +167,7 @@ def _counted(
         if models
         else ""
     )
-    at = Counter(str(document.get("commit") or "an earlier one") for document in documents)
+    at = Counter(str(document.get("commit") or "not known") for document in documents)
     commits = ", ".join(f"{name} ({number})" for name, number in at.most_common())
     return (
         f"{len(reports)} experiments in {spent}, without models that were trained and evaluations that were "
@@ -208,7 +208,7 @@ def _one(report: ExperimentReport, document: Record, pictures: Mapping[str, str]
     seeds = ", ".join(map(str, report.outcome.seeds))
     parts.append(
         f"Settings: mode: {document['run']['mode']}, {shown}; seeds: {seeds}; "
-        f"commit: {document.get('commit') or 'an earlier one'}; {report.seconds:.0f} s."
+        f"commit: {document.get('commit') or 'not known'}; {report.seconds:.0f} s."
     )
     return "\n\n".join(parts)
 
@@ -232,3 +232,32 @@ def _parts(name: str, rows: Sequence[Row]) -> str:
 
 def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Rows as a Markdown table: a line for each place, a column for each measure."""
+    keys = list(dict.fromkeys(key for row in rows for key in row.where))
+    measures = list(dict.fromkeys(row.measure for row in rows))
+    cells: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in rows:
+        place = tuple(str(row.where.get(key, "")) for key in keys)
+        cells.setdefault(place, {})[row.measure] = _both(row)
+    lines = [_line([*keys, *measures]), "|" + "---|" * (len(keys) + len(measures))]
+    lines += [_line([*place, *(found.get(m, "") for m in measures)]) for place, found in cells.items()]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(cell, cells))} |"
+
+
+def _both(row: Row) -> str:
+    ours = _number(row.ours, row.error)
+    return ours if row.paper is None else f"{ours} ({_number(row.paper, row.paper_error)})"
+
+
+def _number(value: float | None, error: float | None) -> str:
+    if value is None:
+        return "–"
+    told = f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+    return told if error is None else f"{told} ± {error:.2g}"
