@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slalom import designs
-from slalom.perturb import Perturbations
+from slalom.perturb import Perturbations, from_rows
 
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 SEEDS = st.integers(0, 9999)
@@ -48,6 +48,13 @@ def test_every_design_asks_about_tokens_of_the_text(name: str, n: int):
 def test_copies_of_the_text_keep_its_order_and_repeat_nothing(name: str, n: int):
     for row in rows_of(RANDOM[name](n, np.random.default_rng(1))):
         assert row == sorted(set(row))
+
+
+def test_beginnings_grow_by_half_and_are_shorter_than_their_copies():
+    copies = from_rows([range(2, 12), range(2), range(1), range(3)], 12)
+    firsts = [list(range(2, 2 + size)) for size in (2, 3, 4, 7)]
+    assert rows_of(designs.beginnings(copies)) == [*firsts, [0, 1]]
+    assert len(designs.beginnings(copies[1:3])) == 0
 
 
 @pytest.mark.parametrize("name", RANDOM)

@@ -31,6 +31,16 @@ def test_rows_come_back(rows):
 
 @EXAMPLES
 @given(ROWS)
+def test_every_row_is_held_by_one_that_begins_with_it_and_that_no_other_begins_with(rows):
+    holders = from_rows(rows, SIZE).holders.tolist()
+    for row, held_by in zip(rows, holders, strict=True):
+        assert rows[held_by][: len(row)] == row
+        assert holders[held_by] == held_by
+        assert not any(len(r) > len(rows[held_by]) and r[: len(rows[held_by])] == rows[held_by] for r in rows)
+
+
+@EXAMPLES
+@given(ROWS)
 def test_counts_by_position_and_by_type(rows):
     queries = from_rows(rows, SIZE)
     assert queries.counts().toarray().tolist() == [[row.count(i) for i in range(SIZE)] for row in rows]

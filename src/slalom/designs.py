@@ -5,9 +5,11 @@ No design asks the empty text: some models have no answer to it.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
-from slalom.perturb import Perturbations, from_keep
+from slalom.perturb import Perturbations, from_keep, from_rows
 from slalom.tokens import IntArray
 
 Rng = np.random.Generator
@@ -61,6 +63,20 @@ def all_scales(n: int, count: int, shortest: int, longest: int, rng: Rng) -> Per
         missing = sizes[row] - int(keep[row].sum())
         keep[row, rng.choice(np.flatnonzero(~keep[row]), missing, replace=False)] = True
     return from_keep(keep)
+
+
+_GROWTH = 1.5
+
+
+def beginnings(copies: Perturbations) -> Perturbations:
+    """Of every copy its first 2, 3, 4, 7, 10 … tokens, each time half as many again; not the copy itself."""
+    sizes, size = list[int](), 2.0
+    while size < copies.lengths.max(initial=0):
+        sizes.append(round(size))
+        size *= _GROWTH
+    ends = copies.offsets.tolist()
+    rows = [copies.positions[a : a + k] for a, b in pairwise(ends) for k in sizes if k < b - a]
+    return from_rows(rows, copies.size)
 
 
 def near_text(n: int, count: int, most: int, rng: Rng) -> Perturbations:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -54,6 +55,11 @@ class Perturbations:
         """The row of every entry of `positions`."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
+    @property
+    def holders(self) -> IntArray:
+        """(N,) a row that begins with each row and is no other's beginning; itself, where none is longer."""
+        return holders(self.positions, self.offsets)
+
     def counts(self, units: IntArray | None = None, n_units: int | None = None) -> sparse.csr_array:
         """How often every unit stands in every query (N × n_units); `units` maps positions to units."""
         columns = self.positions if units is None else np.asarray(units)[self.positions]
@@ -62,6 +68,19 @@ class Perturbations:
         result = sparse.csr_array((data, (self.rows, columns)), shape=(len(self), width))
         result.sum_duplicates()
         return result
+
+
+def holders(numbers: IntArray, offsets: IntArray) -> IntArray:
+    """(N,) for ragged rows of numbers, a row that begins with each row and is no other's beginning."""
+    width = np.dtype(">i8").itemsize  # as bytes in this order, numbers compare as they do themselves
+    flat, ends = numbers.astype(">i8").tobytes(), (offsets * width).tolist()
+    rows = [flat[low:high] for low, high in pairwise(ends)]
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    found = np.arange(len(rows))
+    for one, after in reversed(list(pairwise(order))):
+        if rows[after].startswith(rows[one]):
+            found[one] = found[after]
+    return found
 
 
 def dense(counts: Counts) -> FloatArray:

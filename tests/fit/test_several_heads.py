@@ -192,10 +192,20 @@ def test_left_out_errors_are_those_of_fits_without_them():
 
 def test_every_query_is_left_out_once():
     sizes = np.repeat([1, 2, 5], 8)
-    unseen = 1.0 - heads._learns(sizes, np.arange(24), np.random.default_rng(0))
+    unseen = 1.0 - heads._learns(sizes, np.arange(24), np.arange(24), np.random.default_rng(0))
     assert (unseen.sum(axis=1) == 1).all()
     for group in unseen.T:
         assert np.bincount(sizes[group > 0]).tolist() == [0, 2, 2, 0, 0, 2]
+
+
+def test_queries_of_one_family_are_left_out_together():
+    sizes, families = np.tile([2, 3, 5], 8), np.repeat(np.arange(2, 24, 3), 3)
+    held = np.setdiff1d(np.arange(24), [4, 12])
+    unseen = 1.0 - heads._learns(sizes, held, families, np.random.default_rng(0))
+    assert unseen.sum(axis=1).tolist() == [float(row in held) for row in range(24)]
+    for family in np.unique(families):
+        assert len(np.unique(unseen[held[families[held] == family]], axis=0)) == 1
+    assert (unseen[2::3].sum(axis=0) == 2).all()
 
 
 def test_a_group_is_fitted_as_if_it_stood_alone():

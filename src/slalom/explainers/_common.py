@@ -6,7 +6,7 @@ import importlib
 import warnings
 from collections.abc import Mapping
 from types import FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, Unpack
+from typing import Annotated, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from slalom.perturb import from_keep, from_rows
 from slalom.scores import Level, r_squared, rms
 from slalom.surrogate import Additive, Counts, Heads, Slalom, Surrogate
 from slalom.tokens import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    pass
 
 Design = Literal["short", "deletions", "subsets"]
 Reading = Literal["grad_x_input", "avg", "l1", "l2"]

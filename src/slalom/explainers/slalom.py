@@ -5,10 +5,10 @@ text. One head describes most of it; where left-out answers speak for them, seve
 fitted, and the neighbourhood of the whole text is set right from copies with few tokens left out.
 
 `effort` chooses how much is asked: "fast" about half as much as "balanced", "faithful" some three times as
-much. `gradients` ("auto", True, False): soft-removal gradients of the longer copies, where the model can be
-differentiated and the effort is not "fast". `granularity` is "positions" (a token may deviate from its type)
-or "types" (the paper's: copies share their scores). `gamma` is the sum of the types' importances. With a
-`length`, all copies have that many tokens: the paper's efficient design.
+much. `gradients` ("auto", True, False): soft-removal gradients of the longer copies, where the model gives
+them and the effort is not "fast"; a decoder answers beginnings of its copies instead. `granularity` is
+"positions" (a token may deviate from its type) or "types" (the paper's: copies share their scores). `gamma`
+is the sum of the types' importances. With a `length`, all copies have that many tokens (the paper's design).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from slalom.checks import Budget, Range, Seed
 from slalom.errors import InputError
 from slalom.explainers._common import Gamma, Granularity, finish
-from slalom.explainers._slalom import PACES, Effort, Portion, portions
+from slalom.explainers._slalom import PACES, Effort, Portion, portions, with_beginnings
 from slalom.explainers._slalom.study import Answers, Study, study
 from slalom.explainers._slalom.trust import fidelity, level
 from slalom.explanation import Explanation
@@ -57,6 +57,7 @@ def explain(
         raise InputError(f"'slalom' needs at least {_LEAST_BUDGET} queries; the budget is {budget}")
     differentiated = length is None and _differentiated(ask, target, gradients, effort)
     plan = portions(ask.tokens, effort, budget, seed, gradients=differentiated, length=length)
+    plan = map(with_beginnings, plan) if ask.beginnings and length is None else plan
     outcome = _study(ask, target, plan, effort, granularity, seed)
     answers, found = outcome.answers, outcome.found
     with one_thread():
@@ -91,14 +92,14 @@ def explain(
 def _differentiated(
     ask: Ask, target: Target, gradients: Literal["auto", True, False], effort: Effort
 ) -> bool:
-    """Whether to ask for gradients; of more than two labels, each would need backward passes of its own."""
+    """Whether to ask for gradients; several labels take a backward pass each, and beginnings tell more."""
     if gradients is True and ask.differentiable is not None:
         raise InputError(
             f"gradients=True, but this model has no soft-removal gradients: {ask.differentiable}"
         )
     if gradients == "auto":
         two = target.activation == "softmax" and len(target.labels) == 2
-        return two and effort != "fast" and ask.differentiable is None
+        return two and effort != "fast" and not ask.beginnings and ask.differentiable is None
     return gradients
 
 
@@ -121,12 +122,7 @@ class Outcome:
 
 
 def _study(
-    ask: Ask,
-    target: Target,
-    plan: Iterator[Portion],
-    effort: Effort,
-    granularity: Granularity,
-    seed: int,
+    ask: Ask, target: Target, plan: Iterator[Portion], effort: Effort, granularity: Granularity, seed: int
 ) -> Outcome:
     """Asks portion after portion and fits, until the surrogate is good enough or the portions end."""
     answer = float(target.score(ask.whole()[None])[0])
@@ -163,9 +159,7 @@ def _stopped(outcome: Outcome, effort: Effort, budget: int | Literal["auto"]) ->
 
 def _notes(found: Study, removal: FloatArray) -> tuple[str, ...]:
     if found.status == "constant" and np.abs(removal).max() > 1e-9:
-        return (
-            "The model gives the same answer to every copy of the text; only removals tell tokens apart.",
-        )
+        return ("The model answers every copy of the text alike; only removals tell tokens apart.",)
     if found.status == "constant":
         return ("The model gives the same answer to every query: no token makes a difference.",)
     if found.status != "converged":

@@ -55,6 +55,7 @@ def fit(
     embeddings: FloatArray | None = None,
     slopes: FloatArray | None = None,
     held: IntArray | None = None,
+    families: IntArray | None = None,
     column: int = 0,
     seed: int = 0,
     check: Callable[[], None] = lambda: None,
@@ -63,7 +64,8 @@ def fit(
 
     `embeddings` (units, D) are the model's own, where it shows them. `slopes` (Q, units) are soft-removal
     gradients of the last Q queries, added up over the tokens of a unit; `held` are the queries to leave out
-    in turn, all unless told. Slopes, spread and errors are those of the output `column`.
+    in turn, all unless told, those of one of the `families` (N,) together. Slopes, spread and errors are
+    those of the output `column`.
     """
     # a saturated model has its mean near one end of its range, and needs room towards the other
     offset = (outputs.max(axis=0) + outputs.min(axis=0)) / 2
@@ -72,7 +74,8 @@ def fit(
     bent = np.zeros((0, len(inverse))) if slopes is None else np.round(slopes / scale, _DIGITS)
     rng = np.random.default_rng(seed)
     held = np.arange(len(z)) if held is None else held
-    learns = _learns(np.diff(counts.indptr), held, rng)
+    families = np.arange(len(z)) if families is None else families
+    learns = _learns(np.diff(counts.indptr), held, families, rng)
     task = Task(_with_background(counts), z, bent, column, learns)
     shape = Shape(GROUPS, HEADS, len(inverse) + 1, z.shape[1])
     tokens = token_prior(inverse, embeddings)
@@ -87,11 +90,12 @@ def fit(
     return HeadsFit(_mean(groups), groups, spread, scale * left_out)
 
 
-def _learns(sizes: IntArray, held: IntArray, rng: np.random.Generator) -> FloatArray:
+def _learns(sizes: IntArray, held: IntArray, families: IntArray, rng: np.random.Generator) -> FloatArray:
     """(N, groups) zero where a group must not see a query; each leaves out copies of all sizes."""
     learns = np.ones((len(sizes), GROUPS))
-    order = held[np.lexsort([rng.random(len(held)), sizes[held]])]
-    learns[order, np.arange(len(order)) % GROUPS] = 0.0
+    names, family = np.unique(families[held], return_inverse=True)  # named after one of their queries
+    place = np.argsort(np.lexsort([rng.random(len(names)), sizes[names]]))
+    learns[held, place[family] % GROUPS] = 0.0
     return learns
 
 

@@ -54,11 +54,7 @@ class Shape(NamedTuple):
     def parts(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Views of importances (heads, units), values (heads, units, outputs), log ceilings (outputs,)."""
         t, u, k = self.all_heads, self.units, self.outputs
-        return (
-            x[: t * u].reshape(t, u),
-            x[t * u : t * u * (1 + k)].reshape(t, u, k),
-            x[t * u * (1 + k) :],
-        )
+        return (x[: t * u].reshape(t, u), x[t * u : t * u * (1 + k)].reshape(t, u, k), x[t * u * (1 + k) :])
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,6 +84,11 @@ class Ask:
         """(n, D) where the model's embedding layer puts every token; None where it does not show that."""
         return self.model.embeddings(self.tokens)
 
+    @property
+    def beginnings(self) -> bool:
+        """Whether a query that another one begins with is answered in the same pass, and costs nothing."""
+        return self.model.beginnings(self.tokens)
+
     def whole(self) -> FloatArray:
         """(K,) logits of the text as it is."""
         return self(whole(len(self.tokens)))[0]
@@ -93,7 +98,8 @@ class Ask:
         answers = np.asarray(self.model.logits(self.tokens, perturbations), dtype=float)
         seconds = self.clock() - start
         self._check_answers(answers, perturbations)
-        self.charge(len(perturbations), self._tokens(perturbations), seconds)
+        read = perturbations[np.unique(perturbations.holders)] if self.beginnings else perturbations
+        self.charge(len(read), self._tokens(read), seconds)
         answers.flags.writeable = False
         return answers
 

@@ -90,6 +90,9 @@ class Model(Basic, Protocol):
     def embeddings(self, tokens: Tokens) -> FloatArray | None:
         """(n, D) where the embedding layer puts every token; None where the model does not show that."""
 
+    def beginnings(self, tokens: Tokens) -> bool:
+        """Whether a query that another one begins with is answered in the same pass, and costs nothing."""
+
     @property
     def shares_batches(self) -> bool:
         """Whether queries about several texts are answered in the same batches."""

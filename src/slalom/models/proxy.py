@@ -77,6 +77,9 @@ class BlackBox:
     def embeddings(self, tokens: Tokens) -> FloatArray | None:  # noqa: ARG002
         return None
 
+    def beginnings(self, tokens: Tokens) -> bool:  # noqa: ARG002
+        return False
+
     @property
     def shares_batches(self) -> bool:
         return False
@@ -191,6 +194,9 @@ class Proxy:
 
     def embeddings(self, tokens: Tokens) -> FloatArray | None:
         return self._model.embeddings(tokens)
+
+    def beginnings(self, tokens: Tokens) -> bool:
+        return self._model.beginnings(tokens)
 
     @property
     def shares_batches(self) -> bool:

@@ -186,7 +186,8 @@ def _ours(rows: Sequence[Row]) -> Judgement:
 
     decades = mean_row({}, "decades", [float(-np.log10(ratio)) for ratio in ratios[_PARAMETER, few]])
     return decide(decades, 0.0), (
-        f"at most a tenth of it for {told(_PARAMETER)}; its distance from the best SLALOM of the same answers for {told(_SOLVER)}; "
+        f"at most a tenth of it for {told(_PARAMETER)}; its distance from the best SLALOM of the same "
+        f"answers for {told(_SOLVER)}; "
         f"on the planted transformer its error is {_ratio(rows, _PARAMETER, PLANTED, 1, many):.0e} of SGD's; "
         f"pooled on {few} queries the ratio is {10 ** -(decades.ours or 0.0):.2g} (decimal logarithm "
         f"{-(decades.ours or 0.0):.2f} ± {decades.error or 0.0:.2f})"

@@ -17,7 +17,7 @@ from slalom.perturb import Perturbations, join, whole
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 Effort = Literal["fast", "balanced", "faithful"]
-Kind = Literal["single", "short", "long", "gradient", "near", "removal"]
+Kind = Literal["single", "short", "long", "beginning", "gradient", "near", "removal"]
 Portion = list[tuple[Kind, Perturbations]]
 Rng = np.random.Generator
 
@@ -80,6 +80,12 @@ def portions(
     yield first + _portion(tokens, pace.first, rng, gradients, length)
     if n > 2 and pace.last > pace.first:
         yield _portion(tokens, pace.last - pace.first, rng, gradients, length)
+
+
+def with_beginnings(portion: Portion) -> Portion:
+    """With beginnings of its copies, which a decoder answers on its way through them (maths 3g)."""
+    copies = [queries for kind, queries in portion if kind in ("short", "long")]
+    return [*portion, ("beginning", designs.beginnings(join(copies)))]
 
 
 def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:

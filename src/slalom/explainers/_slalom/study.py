@@ -130,6 +130,11 @@ class Answers:
         return several if several.any() else ~several
 
     @property
+    def families(self) -> IntArray:
+        """(N,) whose beginning each query is, or its own number: such queries are left out together."""
+        return self.queries.holders if "beginning" in self.kinds else np.arange(len(self.kinds))
+
+    @property
     def sloped_last(self) -> IntArray:
         """The order of the queries with those whose gradients are known behind the others."""
         return np.r_[np.setdiff1d(np.arange(len(self.kinds)), self.sloped), self.sloped]
@@ -186,12 +191,7 @@ class Study:
 
 
 def study(
-    ask: Ask,
-    answers: Answers,
-    target: Target,
-    answer: float,
-    granularity: Granularity,
-    seed: int,
+    ask: Ask, answers: Answers, target: Target, answer: float, granularity: Granularity, seed: int
 ) -> Study:
     """Fits one head, and several if left-out errors speak for them; then looks at the whole text.
 
@@ -270,6 +270,7 @@ def _several(ask: Ask, answers: Answers, target: Target, units: IntArray, seed: 
     if embeddings is not None and width < len(tokens):
         embeddings = embeddings[tokens.first]
     order = answers.sloped_last
+    place = np.argsort(order)
     found = heads.fit(
         answers.queries[order].counts(units, width),
         answers.outputs[order],
@@ -277,11 +278,12 @@ def _several(ask: Ask, answers: Answers, target: Target, units: IntArray, seed: 
         embeddings=embeddings,
         slopes=answers.slope_sums(units, width),
         held=np.flatnonzero(answers.fresh[order]),
+        families=place[answers.families[order]],
         column=target.column,
         seed=seed,
         check=ask.check,
     )
-    return replace(found, left_out=found.left_out[np.argsort(order)])
+    return replace(found, left_out=found.left_out[place])
 
 
 def _near_text(found: Study, answers: Answers, target: Target, answer: float, noise: float) -> Study:

@@ -87,9 +87,10 @@ def fidelity(
     apart = found.disagreement / max(float(np.average(alone**2, weights=weights)), np.finfo(float).tiny)
     widest, error, least = (np.sqrt(max(1.0 - part * apart, 0.1)) * alone for part in (0.0, 1.0, 2.0))
     rng = np.random.default_rng(seed)
-    drawn = rng.integers(0, len(truth), (_DRAWS, len(truth)))
-    low = np.quantile(_r2(truth[drawn], widest[drawn], weights[drawn]), 0.025)
-    high = np.quantile(_r2(truth[drawn], least[drawn], weights[drawn]), 0.975)
+    names, family = np.unique(answers.families[inner], return_inverse=True)
+    drawn = rng.integers(0, len(names), (_DRAWS, len(names)))
+    times = weights * np.stack([np.bincount(row, minlength=len(names)) for row in drawn])[:, family]
+    low, high = np.quantile(_r2(truth, widest, times), 0.025), np.quantile(_r2(truth, least, times), 0.975)
     mean = np.average(truth, weights=weights)
     result |= {
         "r2": float(_r2(truth, error, weights)),

@@ -56,6 +56,11 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def __getitem__(self, rows: IntArray) -> Sequences:
+        lengths = self.lengths[rows]
+        index = _ranges(self.offsets[rows], lengths)
+        return Sequences(self.ids[index], self.types[index], np.r_[0, np.cumsum(lengths)])
+
     @property
     def lengths(self) -> IntArray:
         return np.diff(self.offsets)

@@ -2,24 +2,29 @@
 
 A token of a decoder sees only what stands before it, so that copies of a text that lack a late token share
 the keys and values of everything before the first difference. What follows is computed for each copy, at the
-positions it has there.
+positions it has there. And what a classifier would say of the beginnings of a copy, it says at their last
+tokens, on its way through the copy.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Protocol, cast
 
 import numpy as np
 import torch
+from torch import nn
 
-from slalom.models.torch import Call, is_out_of_memory
+from slalom.models.protocol import Tokenizer
+from slalom.models.text.template import Sequences, assemble, encode
+from slalom.models.torch import Call, Pace, answer, answered, is_out_of_memory
 from slalom.models.torch.engines import Report
-from slalom.models.torch.forward import Forward, is_pretrained, logits_of
+from slalom.models.torch.forward import Forward, failures, is_changed, is_pretrained, logits_of
 from slalom.models.torch.load import AnswerHead
+from slalom.perturb import from_rows, holders
 from slalom.tokens import FloatArray, IntArray
 
 _log = logging.getLogger(__name__)
@@ -29,6 +34,7 @@ _CALL = 64
 _WORTH = 0.85
 """The share of the tokens that may be left to compute: the copies of the cache cost something too."""
 _CLOSE = 1e-4
+_TRIAL = "A slow, beautiful film: nothing much happens."
 
 
 class SharedPrefix:
@@ -155,6 +161,79 @@ def _may_share(forward: Forward) -> bool:
         and forward.names("past_key_values")
         and forward.names("use_cache")
         and forward.names("attention_mask")
+    )
+
+
+class Beginnings:
+    """Answers to sequences that others begin with, from the passes of those others.
+
+    Tried once: of a classifier that answers otherwise, or that is no decoder, every sequence is asked.
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
+        self._true: bool | None = None
+
+    def hold(self, forward: Forward) -> bool:
+        """Whether the classifier says at every token what it says of the sequence that ends there."""
+        if not _reads_its_last(forward.module):
+            return False
+        if self._true is None:
+            self._true = self._tried(forward)
+        return self._true
+
+    def _tried(self, forward: Forward) -> bool:
+        tokens = encode(self._tokenizer, _TRIAL)
+        trial = assemble(
+            tokens, from_rows([range(1), range(len(tokens) // 2), range(len(tokens))], len(tokens))
+        )
+        try:
+            plain, at_once = answer(trial, forward), answer_at_once(trial, forward, forward, Pace())
+        except Exception as error:  # noqa: BLE001
+            _log.info("beginnings are asked one by one: %s", error)
+            return False
+        return np.allclose(at_once, plain, rtol=_CLOSE, atol=_CLOSE * max(1e-6, float(np.ptp(plain))))
+
+
+def answer_at_once(
+    sequences: Sequences, forward: Forward, call: Call, pace: Pace, rows: int | None = None
+) -> FloatArray:
+    """(N, k) answers; by `call` to the sequences that begin with no other and that no other begins with."""
+    held_by = holders(sequences.ids * (1 + int(sequences.types.max())) + sequences.types, sequences.offsets)
+    used, held = np.unique(held_by, return_counts=True)
+    alone, several = used[held == 1], used[held > 1]
+    last = sequences.lengths - 1
+    result = np.empty((len(sequences), _head(forward.module).out_features))
+    if len(alone):
+        result[alone] = answer(sequences[alone], call, pace, rows)
+    for group, said in answered(sequences[several], partial(_everywhere, forward), pace, rows):
+        at = said.reshape(*group.ids.shape, -1)
+        for one, holder in zip(group.inverse, several[group.rows], strict=True):
+            own = np.flatnonzero(held_by == holder)
+            result[own] = at[one, last[own]]
+    return result
+
+
+def _everywhere(forward: Forward, ids: IntArray, types: IntArray) -> FloatArray:
+    """(B, L·k) what a classifier says at every token of its sequences."""
+    body = forward.like(cast(nn.Module, forward.module.base_model))
+    with failures(ids), torch.inference_mode():
+        hidden = cast(Sequence[torch.Tensor], body.output(ids, types))[0]
+        return _head(forward.module)(hidden).reshape(len(ids), -1).cpu().double().numpy()
+
+
+def _head(module: nn.Module) -> nn.Linear:
+    return cast(nn.Linear, module.get_submodule("score"))
+
+
+def _reads_its_last(module: nn.Module) -> bool:
+    """Whether this is a classifier of transformers' own with a linear head, and nothing in between."""
+    return (
+        is_pretrained(module)
+        and type(module).__module__.startswith("transformers.models.")
+        and type(module).__name__.endswith("ForSequenceClassification")
+        and type(getattr(module, "score", None)) is nn.Linear
+        and not is_changed(module)
     )
 
 

@@ -138,6 +138,13 @@ def is_pretrained(module: object) -> bool:
     )
 
 
+def is_changed(part: nn.Module) -> bool:
+    """Whether something stands between the part and its function; transformers' own hooks only look."""
+    hooks = [*part._forward_hooks.values(), *part._forward_pre_hooks.values()]
+    foreign = (not str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in hooks)
+    return "forward" in vars(part) or any(foreign)
+
+
 def _arguments(module: nn.Module) -> tuple[set[str], bool, bool]:
     """The names `forward` takes, whether the ids must be given by place, and whether it takes any name."""
     base = getattr(module, "get_base_model", None)

@@ -17,10 +17,18 @@ from slalom.models.function import Output, Reading, config_labels, reading, read
 from slalom.models.protocol import Activation, Explain, Facts, Model, Question, Text, Tokenizer, TorchAccess
 from slalom.models.proxy import BlackBox
 from slalom.models.target import TwoLabels
-from slalom.models.text.template import Sequences, assemble, encode, joined, per_entry, tokenizer_limit
+from slalom.models.text.template import (
+    Sequences,
+    assemble,
+    encode,
+    frame_of,
+    joined,
+    per_entry,
+    tokenizer_limit,
+)
 from slalom.models.text.tokenizer_file import FileTokenizer
 from slalom.models.torch import MOST_TOKENS, Pace, answer
-from slalom.models.torch.decoders import SharedPrefix
+from slalom.models.torch.decoders import Beginnings, SharedPrefix, answer_at_once
 from slalom.models.torch.encoder_files import FileEncoder, FromFiles
 from slalom.models.torch.engines.engine import Default, Engine
 from slalom.models.torch.forward import Forward, evaluating
@@ -95,6 +103,7 @@ class ModuleModel(BlackBox):
             if isinstance(module, FileEncoder)
             else _engine(self.engine, self._tokenizer, tolerance)
         )
+        self._beginnings = Beginnings(self._tokenizer) if self.engine in (None, "eager") else None
         self._module = module
 
     @property
@@ -237,7 +246,18 @@ class ModuleModel(BlackBox):
         with evaluating(module):
             forward = Forward(module, self.with_types)
             rows = 1 if one_by_one(module) else None
-            return answer(sequences, self._engine.over(forward), self._pace, rows)
+            call = self._engine.over(forward)
+            if self._beginnings is not None and self._beginnings.hold(forward):
+                return answer_at_once(sequences, forward, call, self._pace, rows)
+            return answer(sequences, call, self._pace, rows)
+
+    def beginnings(self, tokens: Tokens) -> bool:
+        """Whether copies that others begin with cost nothing: of a decoder where no fixed ids follow them."""
+        _, between, after = frame_of(tokens).fixed
+        if self._beginnings is None or len(between) or len(after):
+            return False
+        with evaluating(self._module):
+            return self._beginnings.hold(Forward(self._module, self.with_types))
 
     def embeddings(self, tokens: Tokens) -> FloatArray | None:
         """(n, D) the mean of a token's rows in the embedding layer; None where there is no such layer."""

@@ -34,8 +34,7 @@ from torch import nn
 
 from slalom.errors import InputError, MissingExtraError, ModelError
 from slalom.files import cache_folder, new_folder
-from slalom.models.torch.engines.lean import is_changed
-from slalom.models.torch.forward import Forward, find_logits, is_pretrained
+from slalom.models.torch.forward import Forward, find_logits, is_changed, is_pretrained
 
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from slalom.errors import ModelError
 from slalom.models.text.template import UNLIMITED
 from slalom.models.torch import Batch
 from slalom.models.torch.engines import Made
-from slalom.models.torch.forward import Forward
+from slalom.models.torch.forward import Forward, is_changed
 from slalom.models.torch.softmaxes import weighted_attention
 from slalom.tokens import FloatArray, IntArray
 
@@ -269,13 +269,6 @@ def _refused(what: str) -> ModelError:
         f"the engine 'lean' takes {', '.join(_READERS)} as transformers makes them, and this is {what}; "
         "use engine='eager', 'compile' or 'onnx'"
     )
-
-
-def is_changed(part: nn.Module) -> bool:
-    """Whether something stands between the part and its function; transformers' own hooks only look."""
-    hooks = [*part._forward_hooks.values(), *part._forward_pre_hooks.values()]
-    foreign = (not str(getattr(hook, "__module__", "")).startswith("transformers.") for hook in hooks)
-    return "forward" in vars(part) or any(foreign)
 
 
 def _exactly(kind: type[Part], part: nn.Module) -> Part:
