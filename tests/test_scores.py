@@ -51,7 +51,9 @@ def test_importance_slopes_are_derivatives(parts: int, ceiling: float | None):
         return weights - centre @ weights
 
     slopes = differences(importances, vector(surrogate))
-    np.testing.assert_allclose(readings.importance_slopes(surrogate, centre), slopes, atol=1e-8)
+    np.testing.assert_allclose(
+        readings.importance_slopes(surrogate, np.eye(len(surrogate)), centre), slopes, atol=1e-8
+    )
 
 
 @FAMILY
@@ -59,6 +61,32 @@ def test_share_slopes_are_derivatives(parts: int, ceiling: float | None):
     surrogate = planted(N, parts, ceiling, seed=2)
     slopes = differences(lambda theta: from_vector(theta, parts).shares()[:, 0], vector(surrogate))
     np.testing.assert_allclose(readings.share_slopes(surrogate), slopes, atol=1e-8)
+
+
+@FAMILY
+@pytest.mark.parametrize("numbers", [np.arange(N), np.array([0, 0, 1, 2, 2, 2])])
+def test_shapley_slopes_are_derivatives(parts: int, ceiling: float | None, numbers: np.ndarray):
+    surrogate = planted(N, parts, ceiling, seed=3)
+    member = (numbers == np.arange(numbers[-1] + 1)[:, None]).astype(float)
+
+    def values(theta: np.ndarray) -> np.ndarray:
+        return from_vector(theta, parts).grouped(numbers).shapley()[:, 0]
+
+    slopes = differences(values, vector(surrogate))
+    np.testing.assert_allclose(readings.shapley_slopes(surrogate, member), slopes, atol=5e-4)
+
+
+def test_importance_slopes_of_words_are_those_of_their_weights():
+    numbers, surrogate = np.array([0, 0, 1, 2, 2, 2]), planted(N, 2, 1.5, seed=4)
+    member = (numbers == np.arange(3)[:, None]).astype(float)
+    centre = np.full(3, 1 / 3)
+
+    def importances(theta: np.ndarray) -> np.ndarray:
+        weights = from_vector(theta, 2).grouped(numbers).log_weights()
+        return weights - centre @ weights
+
+    slopes = differences(importances, vector(surrogate))
+    np.testing.assert_allclose(readings.importance_slopes(surrogate, member, centre), slopes, atol=1e-7)
 
 
 def test_share_slopes_of_a_text_without_a_level():
@@ -72,7 +100,8 @@ def test_share_slopes_of_a_text_without_a_level():
 def test_without_background_its_slopes_are_zero():
     part = Slalom(np.array([1.0, -1.0, 0.5]), np.array([0.0, 0.3, -0.2]))
     surrogate = Heads((part,), np.zeros(1))
-    for slopes in (readings.share_slopes(surrogate), readings.output_slopes(surrogate, np.ones((1, 3)))):
+    every = readings.share_slopes, lambda told: readings.shapley_slopes(told, np.eye(3))
+    for slopes in (*(each(surrogate) for each in every), readings.output_slopes(surrogate, np.ones((1, 3)))):
         np.testing.assert_allclose(slopes[:, [3, 7]], 0.0, atol=1e-300)
 
 

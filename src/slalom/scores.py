@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TypeVar, overload
@@ -15,6 +15,7 @@ from scipy.special import ndtr
 
 from slalom.errors import FitError, InputError, SlalomWarning
 from slalom.perturb import Counts, dense
+from slalom.shapley import shapley_slopes as slopes_of
 from slalom.surrogate import Additive, Heads, Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens, frozen
 
@@ -296,8 +297,11 @@ def output_slopes(surrogate: Heads, counts: FloatArray) -> FloatArray:
     return np.column_stack([slopes * (1.0 - t**2)[:, None], bend])
 
 
-def importance_slopes(surrogate: Heads, centre: FloatArray) -> FloatArray:
-    """(n, P) of the importances; `centre` (n,) are the weights of their mean, which is fixed."""
+def importance_slopes(surrogate: Heads, member: FloatArray, centre: FloatArray) -> FloatArray:
+    """(units, P) of the importances of units, whose weights are the sums of their tokens' weights.
+
+    `member` (units × n) tells whose; `centre` (units,) are the weights of their mean, which is fixed.
+    """
     n, unit = len(surrogate), np.eye(len(surrogate), len(surrogate) + 1)
     alphas = np.stack([np.append(*part.shares(np.arange(n))) for part in surrogate.parts])
     if len(alphas) == 1:  # then they are parameters themselves
@@ -305,7 +309,10 @@ def importance_slopes(surrogate: Heads, centre: FloatArray) -> FloatArray:
     else:
         own = alphas[:, :n] / alphas[:, :n].sum(axis=0)
         by_s = np.hstack([part[:, None] * (unit - alpha) for part, alpha in zip(own, alphas, strict=True)])
-    rest = np.zeros((n, alphas.size + (surrogate.ceiling is not None)))
+    weights = surrogate.log_weights()
+    parts = member * np.exp(weights - weights.max())
+    by_s = (parts / np.maximum(parts.sum(axis=1, keepdims=True), 1e-300)) @ by_s
+    rest = np.zeros((len(member), alphas.size + (surrogate.ceiling is not None)))
     return np.hstack([by_s - centre @ by_s, rest])
 
 
@@ -319,14 +326,40 @@ def share_slopes(surrogate: Heads) -> FloatArray:
         shares, rest = part.shares(np.arange(n))
         by_s.append((shares * part.values[:, 0])[:, None] * (unit - np.append(shares, rest)))
         by_v.append(shares[:, None] * unit)
-    slopes = np.hstack(by_s + by_v)
+    return _below_ceiling(surrogate, np.hstack(by_s + by_v), Heads.shares)
+
+
+def shapley_slopes(surrogate: Heads, member: FloatArray) -> FloatArray:
+    """(units, P) of the Shapley values of units that stay or go as a whole; `member` (units × n) tells whose.
+
+    A unit's weight is W = Σ w and its value V = Σ w v / W, so that ∂log W/∂s_i = ∂V/∂v_i = w_i / W and
+    ∂V/∂s_i = (v_i − V) w_i / W.
+    """
+    numbers, by_s, by_v = member.argmax(axis=0), list[FloatArray](), list[FloatArray]()
+    for part in surrogate.parts:
+        unit = part.grouped(numbers)
+        s, v = _with_background(unit)
+        there = float(np.isfinite(part.background_importance))  # without it the empty text says 0
+        own_s, own_v = slopes_of(s[:-1], v[:-1], s[-1], there * v[-1])
+        weight = member * np.exp(part.importances - s[numbers])
+        apart = weight * (part.values[:, 0] - v[numbers])
+        by_s.append(np.column_stack([own_s[:, :-1] @ weight + own_v[:, :-1] @ apart, there * own_s[:, -1]]))
+        by_v.append(np.column_stack([own_v[:, :-1] @ weight, there * own_v[:, -1]]))
+    return _below_ceiling(surrogate, np.hstack(by_s + by_v), lambda told: told.grouped(numbers).shapley())
+
+
+def _below_ceiling(surrogate: Heads, slopes: FloatArray, read: Callable[[Heads], FloatArray]) -> FloatArray:
+    """Slopes of readings of Σ_h F_h as slopes of those in units of the output.
+
+    Below a ceiling these are scaled by y / Σ_h F_h, which moves, too.
+    """
     if surrogate.ceiling is None:
         return slopes
-    # below a ceiling they are scaled by y / Σ_h F_h, which moves, too
-    text, linear, scale = np.ones((1, n)), replace(surrogate, ceiling=None, near=None), surrogate.scale()
+    text = np.ones((1, len(surrogate)))
+    linear, scale = replace(surrogate, ceiling=None, near=None), surrogate.scale()
     level = float((linear.predict(text) - linear.offset)[0, 0])
     moved = output_slopes(surrogate, text) - scale * np.append(output_slopes(linear, text), 0.0)
-    return scale * np.column_stack([slopes, np.zeros(n)]) + linear.shares() * moved / (level or 1.0)
+    return scale * np.column_stack([slopes, np.zeros(len(slopes))]) + read(linear) * moved / (level or 1.0)
 
 
 def order_certainty(scores: FloatArray, covariance: FloatArray) -> float:

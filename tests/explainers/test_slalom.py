@@ -467,7 +467,7 @@ def test_a_length_that_cannot_be(bundled: Explainer):
 
 def test_gradients_only_where_they_can_be_had():
     _, explainer = planted()
-    with pytest.raises(InputError, match="no soft-removal gradients"):
+    with pytest.raises(InputError, match="but this model has none: "):
         explainer(TEXT, gradients=True)
     assert alone(explainer(TEXT)).settings["gradients"] is False
 

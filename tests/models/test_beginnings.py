@@ -135,3 +135,20 @@ def test_a_budget_counts_what_is_read() -> None:
     design = found.settings["design"]
     assert isinstance(design, dict)
     assert found.cost.queries <= 120 < sum(design.values())
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_decoders_are_ranked_by_shapley_values_with_their_errors(kind: str) -> None:
+    module, tokenizer = tiny(kind)
+    found = explain(TEXT, model=module, tokenizer=tokenizer)
+    assert found.ranking == "shapley"
+    for shown in (found, found.at("words")):
+        assert (shown.stderr["shapley"] > 0).all()
+        assert shown.stderr.keys() == {"value", "importance", "share", "removal", "shapley"}
+
+
+def test_encoders_are_ranked_by_shares() -> None:
+    module, tokenizer = tiny("bert")
+    found = explain(TEXT, model=module, tokenizer=tokenizer)
+    assert found.ranking == "share"
+    assert "shapley" not in found.stderr

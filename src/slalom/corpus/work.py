@@ -131,7 +131,7 @@ def _token_rows(one: CorpusDocument, explanation: Explanation) -> list[Record]:
         "end": tokens.spans[:, 1],
         "type": tokens.inverse,
         **{name: explanation.scores[name] for name in schema.SCORES if name in explanation.scores},
-        **{f"{name}_stderr": a for name, a in explanation.stderr.items() if name in schema.SCORES},
+        **{f"{n}_stderr": a for n, a in explanation.stderr.items() if schema.SCORES.get(n) in schema.STDERR},
     }
     if explanation.ranking not in schema.SCORES:
         columns[schema.ATTRIBUTION] = explanation.score()

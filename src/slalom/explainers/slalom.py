@@ -2,7 +2,7 @@
 
 The surrogate of Leemann et al., asked about copies of the text of all sizes, from single tokens to the whole
 text. One head describes most of it; where left-out answers speak for them, several heads below a ceiling are
-fitted, and the neighbourhood of the whole text is set right from copies with few tokens left out.
+fitted, and the whole text's neighbourhood is set right. Shares rank tokens; of a decoder, Shapley values do.
 
 `effort` chooses how much is asked: "fast" about half as much as "balanced", "faithful" some three times as
 much. `gradients` ("auto", True, False): soft-removal gradients of the longer copies, where the model gives
@@ -30,7 +30,7 @@ from slalom.files import Record
 from slalom.fit import one_thread
 from slalom.models.ask import Ask
 from slalom.models.target import Target
-from slalom.scores import Level, in_order, order_certainty, share_slopes
+from slalom.scores import Level, in_order, order_certainty, shapley_slopes, share_slopes
 from slalom.tokens import FloatArray, Tokens
 
 NEEDS = "logits"
@@ -60,9 +60,10 @@ def explain(
     plan = map(with_beginnings, plan) if ask.beginnings and length is None else plan
     outcome = _study(ask, target, plan, effort, granularity, seed)
     answers, found = outcome.answers, outcome.found
+    ranking = "shapley" if ask.model.decoder else "share"
     with one_thread():
-        own = level(ask.tokens, np.arange(len(ask.tokens)), found, outcome.shares, gamma)
-        words = _words(ask.tokens, outcome, gamma)
+        own = level(ask.tokens, np.arange(len(ask.tokens)), found, outcome.shares, gamma, ranking)
+        words = _words(ask.tokens, outcome, gamma, ranking)
     settings = {
         "effort": effort,
         "design": answers.design,
@@ -79,7 +80,7 @@ def explain(
         target,
         "slalom",
         own.scores,
-        ranking="share",
+        ranking=ranking,
         stderr=own.stderr,
         levels=words,
         surrogate=found.surrogate,
@@ -94,9 +95,7 @@ def _differentiated(
 ) -> bool:
     """Whether to ask for gradients; several labels take a backward pass each, and beginnings tell more."""
     if gradients is True and ask.differentiable is not None:
-        raise InputError(
-            f"gradients=True, but this model has no soft-removal gradients: {ask.differentiable}"
-        )
+        raise InputError(f"gradients=True, but this model has none: {ask.differentiable}")
     if gradients == "auto":
         two = target.activation == "softmax" and len(target.labels) == 2
         return two and effort != "fast" and not ask.beginnings and ask.differentiable is None
@@ -114,7 +113,7 @@ class Outcome:
     shares: FloatArray
     """(n, n) the covariance of the tokens' shares …"""
     certainty: float
-    """… and the probability that the order of two of them is right, on average over pairs."""
+    """… and the probability that the order of two tokens is right, on average over pairs."""
 
     def enough(self, effort: Effort) -> bool:
         pace = PACES[effort]
@@ -132,7 +131,11 @@ def _study(
             known = answers.distinct()
             found = study(ask, known, target, answer, granularity, seed)
             shares = found.spread.covariance(share_slopes(found.typical))
-            certainty = order_certainty(found.surrogate.shares()[:, 0], shares)
+            ranked, spread = found.surrogate.shares(), shares
+            if ask.model.decoder:
+                slopes = shapley_slopes(found.typical, np.eye(len(shares)))
+                ranked, spread = found.surrogate.shapley(), found.spread.covariance(slopes)
+            certainty = order_certainty(ranked[:, 0], spread)
             outcome = Outcome(answers, found, *fidelity(known, found, target, seed), shares, certainty)
         portion = None if outcome.enough(effort) else next(plan, None)
         if portion is None:
@@ -140,12 +143,12 @@ def _study(
         answers = answers.with_portion(ask, target, portion)
 
 
-def _words(tokens: Tokens, outcome: Outcome, gamma: float) -> dict[str, Level]:
+def _words(tokens: Tokens, outcome: Outcome, gamma: float, ranking: str) -> dict[str, Level]:
     """The scores of words from the same fit, where a word has several tokens."""
     numbers = in_order(tokens, tokens.words)
     if numbers[-1] + 1 == len(tokens):
         return {}
-    return {"words": level(tokens, numbers, outcome.found, outcome.shares, gamma)}
+    return {"words": level(tokens, numbers, outcome.found, outcome.shares, gamma, ranking)}
 
 
 def _stopped(outcome: Outcome, effort: Effort, budget: int | Literal["auto"]) -> str:

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 
 from slalom.checks import Range
 from slalom.explainers._common import Budget, queries
-from slalom.explainers._slalom import draw
-from slalom.explainers._slalom.trust import finish_types
+from slalom.explainers._slalom import draw, finish_types
 from slalom.explanation import Explanation
 from slalom.fit import exact
 from slalom.models.ask import Ask

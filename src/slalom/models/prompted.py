@@ -133,6 +133,10 @@ class _Answers(BlackBox):
         return self._reader.name
 
     @property
+    def decoder(self) -> bool:
+        return True
+
+    @property
     def by_id(self) -> bool:
         return True
 

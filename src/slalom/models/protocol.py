@@ -90,6 +90,10 @@ class Model(Basic, Protocol):
     def embeddings(self, tokens: Tokens) -> FloatArray | None:
         """(n, D) where the embedding layer puts every token; None where the model does not show that."""
 
+    @property
+    def decoder(self) -> bool:
+        """Whether it is a language model, or a classifier made of one: it answers at its last token."""
+
     def beginnings(self, tokens: Tokens) -> bool:
         """Whether a query that another one begins with is answered in the same pass, and costs nothing."""
 

@@ -77,6 +77,10 @@ class BlackBox:
     def embeddings(self, tokens: Tokens) -> FloatArray | None:  # noqa: ARG002
         return None
 
+    @property
+    def decoder(self) -> bool:
+        return False
+
     def beginnings(self, tokens: Tokens) -> bool:  # noqa: ARG002
         return False
 
@@ -194,6 +198,10 @@ class Proxy:
 
     def embeddings(self, tokens: Tokens) -> FloatArray | None:
         return self._model.embeddings(tokens)
+
+    @property
+    def decoder(self) -> bool:
+        return self._model.decoder
 
     def beginnings(self, tokens: Tokens) -> bool:
         return self._model.beginnings(tokens)

@@ -1,4 +1,4 @@
-"""Which copies of the text SLALOM asks about, portion by portion (maths 3f)."""
+"""Which copies of the text SLALOM asks about, portion by portion (maths 3f); what those over types share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ from typing import Literal
 import numpy as np
 
 from slalom import designs
-from slalom.explainers._common import Design
+from slalom.explainers._common import Design, finish, for_target, held_out
+from slalom.explanation import Explanation
 from slalom.models.ask import Ask
 from slalom.models.target import Target
 from slalom.perturb import Perturbations, join, whole
+from slalom.scores import slalom_readings
+from slalom.surrogate import Counts, Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 Effort = Literal["fast", "balanced", "faithful"]
@@ -176,3 +179,29 @@ def draw(
         queries = designs.subsets(len(tokens), count, rng)
     out = (np.arange(count) % _HOLD_OUT_EVERY == _HOLD_OUT_EVERY - 1) & (count >= _LEAST)
     return Sample(queries, target.signal(ask(queries)), np.flatnonzero(~out), np.flatnonzero(out))
+
+
+def finish_types(
+    ask: Ask,
+    target: Target,
+    method: str,
+    fitted: Slalom,
+    sample: Sample,
+    counts: Counts,
+    settings: Mapping[str, object],
+) -> Explanation:
+    """The explanation by a SLALOM over types that was fitted to a sample; the held-out part judges it."""
+    tokens, truth = ask.tokens, target.read(sample.outputs)
+    surrogate = for_target(fitted, target, tokens.inverse)
+    types = for_target(fitted, target, np.arange(tokens.n_types))
+    mean = float(truth[sample.fitted].mean())
+    return finish(
+        ask,
+        target,
+        method,
+        slalom_readings(surrogate),
+        ranking="share",
+        surrogate=surrogate,
+        fidelity=held_out(types, counts[sample.held_out], truth[sample.held_out], mean),
+        settings=settings,
+    )

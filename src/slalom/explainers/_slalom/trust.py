@@ -3,24 +3,27 @@
 # pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from slalom.explainers._common import finish, for_target, held_out
-from slalom.explainers._slalom import Sample
 from slalom.explainers._slalom.study import Answers, Study
-from slalom.explanation import Explanation
 from slalom.files import Record
 from slalom.fit import linear
-from slalom.models.ask import Ask
 from slalom.models.target import Target
-from slalom.scores import Level, centre, importance_slopes, output_slopes, readings, root, slalom_readings
-from slalom.surrogate import Counts, Heads, Slalom
+from slalom.scores import (
+    Level,
+    centre,
+    importance_slopes,
+    output_slopes,
+    readings,
+    root,
+    shapley_slopes,
+)
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 
-def level(tokens: Tokens, numbers: IntArray, found: Study, shares: FloatArray, gamma: float) -> Level:
+def level(
+    tokens: Tokens, numbers: IntArray, found: Study, shares: FloatArray, gamma: float, ranking: str
+) -> Level:
     """Scores and standard errors of units that hold one token or several; `numbers` (n,) count them.
 
     `shares` (n, n) is the covariance of the tokens' shares, which add up to those of the units.
@@ -34,20 +37,13 @@ def level(tokens: Tokens, numbers: IntArray, found: Study, shares: FloatArray, g
         scores["removal"] = found.removals(member)
     variances = {
         "value": found.spread.variances(output_slopes(found.typical, member)),
-        "importance": found.spread.variances(_importance_slopes(found.typical, member, centre(units))),
+        "importance": found.spread.variances(importance_slopes(found.typical, member, centre(units))),
         "share": ((member @ shares) * member).sum(axis=1),
         "removal": _removal_variance(found, member),
     }
+    if ranking == "shapley":
+        variances["shapley"] = found.spread.variances(shapley_slopes(found.typical, member))
     return Level(numbers, scores, {name: root(each) for name, each in variances.items()})
-
-
-def _importance_slopes(surrogate: Heads, member: FloatArray, middle: FloatArray) -> FloatArray:
-    """The weight of a unit is the sum of its tokens' weights."""
-    weights = surrogate.log_weights()
-    parts = member * np.exp(weights - weights.max())
-    by_token = importance_slopes(surrogate, np.zeros(len(weights)))
-    slopes = (parts / np.maximum(parts.sum(axis=1, keepdims=True), 1e-300)) @ by_token
-    return slopes - middle @ slopes
 
 
 def _removal_variance(found: Study, member: FloatArray) -> FloatArray:
@@ -148,29 +144,3 @@ def _removals(found: Study) -> dict[str, float]:
     error, change = found.near_left_out
     nothing = float((change**2).mean())
     return {"removal_error": float((error**2).mean()) / nothing} if nothing > 0 else {}
-
-
-def finish_types(
-    ask: Ask,
-    target: Target,
-    method: str,
-    fitted: Slalom,
-    sample: Sample,
-    counts: Counts,
-    settings: Mapping[str, object],
-) -> Explanation:
-    """The explanation by a SLALOM over types that was fitted to a sample; the held-out part judges it."""
-    tokens, truth = ask.tokens, target.read(sample.outputs)
-    surrogate = for_target(fitted, target, tokens.inverse)
-    types = for_target(fitted, target, np.arange(tokens.n_types))
-    mean = float(truth[sample.fitted].mean())
-    return finish(
-        ask,
-        target,
-        method,
-        slalom_readings(surrogate),
-        ranking="share",
-        surrogate=surrogate,
-        fidelity=held_out(types, counts[sample.held_out], truth[sample.held_out], mean),
-        settings=settings,
-    )

@@ -221,6 +221,10 @@ class EndpointModel(BlackBox):
         return Facts(settings={"endpoint": where, **asked})
 
     @property
+    def decoder(self) -> bool:
+        return True
+
+    @property
     def remote(self) -> Remote:
         return self
 

@@ -176,7 +176,7 @@ class Beginnings:
 
     def hold(self, forward: Forward) -> bool:
         """Whether the classifier says at every token what it says of the sequence that ends there."""
-        if not _reads_its_last(forward.module):
+        if not _reads_its_last(forward.module) or is_changed(forward.module):
             return False
         if self._true is None:
             self._true = self._tried(forward)
@@ -226,14 +226,18 @@ def _head(module: nn.Module) -> nn.Linear:
     return cast(nn.Linear, module.get_submodule("score"))
 
 
+def is_decoder(module: nn.Module) -> bool:
+    """Whether this is a language model that is read at its end, or a classifier made of one."""
+    return isinstance(module, AnswerHead) or _reads_its_last(module)
+
+
 def _reads_its_last(module: nn.Module) -> bool:
-    """Whether this is a classifier of transformers' own with a linear head, and nothing in between."""
+    """Whether this is a classifier of transformers' own with the linear head that decoders have."""
     return (
         is_pretrained(module)
         and type(module).__module__.startswith("transformers.models.")
         and type(module).__name__.endswith("ForSequenceClassification")
         and type(getattr(module, "score", None)) is nn.Linear
-        and not is_changed(module)
     )
 
 

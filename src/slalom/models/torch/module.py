@@ -28,7 +28,7 @@ from slalom.models.text.template import (
 )
 from slalom.models.text.tokenizer_file import FileTokenizer
 from slalom.models.torch import MOST_TOKENS, Pace, answer
-from slalom.models.torch.decoders import Beginnings, SharedPrefix, answer_at_once
+from slalom.models.torch.decoders import Beginnings, SharedPrefix, answer_at_once, is_decoder
 from slalom.models.torch.encoder_files import FileEncoder, FromFiles
 from slalom.models.torch.engines.engine import Default, Engine
 from slalom.models.torch.forward import Forward, evaluating
@@ -250,6 +250,11 @@ class ModuleModel(BlackBox):
             if self._beginnings is not None and self._beginnings.hold(forward):
                 return answer_at_once(sequences, forward, call, self._pace, rows)
             return answer(sequences, call, self._pace, rows)
+
+    @property
+    def decoder(self) -> bool:
+        """Whether it is a classifier made of a language model: it answers at its last token."""
+        return is_decoder(self._module)
 
     def beginnings(self, tokens: Tokens) -> bool:
         """Whether copies that others begin with cost nothing: of a decoder where no fixed ids follow them."""
