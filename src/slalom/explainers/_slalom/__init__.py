@@ -1,5 +1,6 @@
 """Which copies of the text SLALOM asks about, portion by portion (maths 3f); what those over types share."""
 
+# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

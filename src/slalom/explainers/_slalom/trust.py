@@ -1,6 +1,5 @@
 """What is told of a fitted SLALOM: scores with standard errors, and how far to trust it (maths 3i)."""
 
-# pyright: reportUnknownArgumentType=false
 from __future__ import annotations
 
 import numpy as np
