@@ -224,8 +224,8 @@ All-scale R²: of the predictions for 300 fresh copies of a text, sizes log-unif
 one, a third of them stretches; a method without a surrogate adds its scores up, best shift and gain allowed.
 Removal error: squared error of the predicted change under 1 to 10 random removals, relative to predicting no
 change, summed over texts (median over texts). Additive: the cross-validated R² that an explanation tells of
-an additive surrogate of the same queries. Deletion ranks by share, the headline score; beside it by Shapley
-values. Seconds are CPU seconds of one thread. Means and standard errors over texts; a method with fewer texts
+an additive surrogate of the same queries. Deletion ranks by the headline score: share, and of decoders
+Shapley values (share in the table of SmolLM2, which is older); beside it by Shapley values. Seconds are CPU seconds of one thread. Means and standard errors over texts; a method with fewer texts
 than the others says how many.
 
 Made by `benchmarks/all_scales.py run --model M --data D --seed S --before CHECKOUT --out R` and `table`.
@@ -234,11 +234,11 @@ The encoders are MiniLM fine-tuned on 4,800 balanced Yelp reviews (yelp-minilm, 
 --balanced --limit 4800 --epochs 1.2 --rate 1e-4 --dropout 0 --from ENCODER`, accuracy 0.93, which no choice
 of the design has asked anything) and on 4,000 balanced IMDB reviews (imdb-minilm, `slalom train --data imdb
 --balanced --limit 4000 --seed 4471 --epochs 1 --rate 1e-4 --dropout 0 --from ENCODER`, accuracy 0.85, nor
-this one). The GPT-2 (imdb-gpt2) is that of Table 2c (IMDB, 128 tokens at most, accuracy 0.74). No choice of
-the design has seen the texts of these seeds. Seeds 64201 and 64202 are of today's design, looked at once.
-The others are older: seeds 52711 and 52712 from before short copies were bounded in number; those of 77013
-and 31337 also from before the gradient of the whole text counted near it. Seed 77013 was looked at twice, the
-second time for the rows "slalom faithful" and "slalom 1000". SmolLM2-135M is prompted (`prompted:DIR`, the
+this one). The GPT-2 (imdb-gpt2) is the six-layer one of Table 2c (IMDB, 128 tokens at most). No choice of the
+design has seen the texts of these seeds. Seeds 64201, 64202 and 71901 are of today's design; the first two
+were looked at once, the third twice, the second time with Shapley values for the headline. The others are
+older: seeds 52711 and 52712 from before short copies were bounded in number, that of 31337 also from before
+the gradient of the whole text counted near it. SmolLM2-135M is prompted (`prompted:DIR`, the
 prompt of benchmarks/prompted.py) with ten sentences of SST-2 of 7 to 34 tokens.
 """
 
