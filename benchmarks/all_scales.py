@@ -220,13 +220,14 @@ def before(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 HEAD = """# One surrogate at every scale
 
-All-scale R²: of the predictions for 300 fresh copies of a text, sizes log-uniform from one token to all but
-one, a third of them stretches; a method without a surrogate adds its scores up, best shift and gain allowed.
-Removal error: squared error of the predicted change under 1 to 10 random removals, relative to predicting no
-change, summed over texts (median over texts). Additive: the cross-validated R² that an explanation tells of
-an additive surrogate of the same queries. Deletion ranks by the headline score: share, and of decoders
-Shapley values (share in the table of SmolLM2, which is older); beside it by Shapley values. Seconds are CPU seconds of one thread. Means and standard errors over texts; a method with fewer texts
-than the others says how many.
+All-scale R²: of the predictions for 300 fresh copies of a text, sizes log-uniform from one token to all
+but one, a third of them stretches; a method without a surrogate adds its scores up, best shift and gain
+allowed. Removal error: squared error of the predicted change under 1 to 10 random removals, relative to
+predicting no change, summed over texts (median over texts). Additive: the cross-validated R² that an
+explanation tells of an additive surrogate of the same queries. Deletion ranks by the headline score:
+share, and of decoders Shapley values (share in the table of SmolLM2, which is older); beside it by
+Shapley values. Seconds are CPU seconds of one thread. Means and standard errors over texts; a method with
+fewer texts than the others says how many.
 
 Made by `benchmarks/all_scales.py run --model M --data D --seed S --before CHECKOUT --out R` and `table`.
 
