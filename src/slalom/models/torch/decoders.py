@@ -183,11 +183,10 @@ class Beginnings:
         return self._true
 
     def _tried(self, forward: Forward) -> bool:
-        tokens = encode(self._tokenizer, _TRIAL)
-        trial = assemble(
-            tokens, from_rows([range(1), range(len(tokens) // 2), range(len(tokens))], len(tokens))
-        )
         try:
+            tokens = encode(self._tokenizer, _TRIAL)
+            sizes = sorted({1, -(-len(tokens) // 2), len(tokens)})
+            trial = assemble(tokens, from_rows(map(range, sizes), len(tokens)))
             plain, at_once = answer(trial, forward), answer_at_once(trial, forward, forward, Pace())
         except Exception as error:  # noqa: BLE001
             _log.info("beginnings are asked one by one: %s", error)
