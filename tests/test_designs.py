@@ -53,8 +53,8 @@ def test_copies_of_the_text_keep_its_order_and_repeat_nothing(name: str, n: int)
 def test_beginnings_grow_by_half_and_are_shorter_than_their_copies():
     copies = from_rows([range(2, 12), range(2), range(1), range(3)], 12)
     firsts = [list(range(2, 2 + size)) for size in (2, 3, 4, 7)]
-    assert rows_of(designs.beginnings(copies)) == [*firsts, [0, 1]]
-    assert len(designs.beginnings(copies[1:3])) == 0
+    assert rows_of(designs.prefixes(copies)) == [*firsts, [0, 1]]
+    assert len(designs.prefixes(copies[1:3])) == 0
 
 
 @pytest.mark.parametrize("name", RANDOM)

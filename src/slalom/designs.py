@@ -68,7 +68,7 @@ def all_scales(n: int, count: int, shortest: int, longest: int, rng: Rng) -> Per
 _GROWTH = 1.5
 
 
-def beginnings(copies: Perturbations) -> Perturbations:
+def prefixes(copies: Perturbations) -> Perturbations:
     """Of every copy its first 2, 3, 4, 7, 10 … tokens, each time half as many again; not the copy itself."""
     sizes, size = list[int](), 2.0
     while size < copies.lengths.max(initial=0):

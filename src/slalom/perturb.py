@@ -76,11 +76,11 @@ def holders(numbers: IntArray, offsets: IntArray) -> IntArray:
     flat, ends = numbers.astype(">i8").tobytes(), (offsets * width).tolist()
     rows = [flat[low:high] for low, high in pairwise(ends)]
     order = sorted(range(len(rows)), key=rows.__getitem__)
-    found = np.arange(len(rows))
+    holder = np.arange(len(rows))
     for one, after in reversed(list(pairwise(order))):
         if rows[after].startswith(rows[one]):
-            found[one] = found[after]
-    return found
+            holder[one] = holder[after]
+    return holder
 
 
 def dense(counts: Counts) -> FloatArray:

@@ -339,13 +339,15 @@ def shapley_slopes(surrogate: Heads, member: FloatArray) -> FloatArray:
     for part in surrogate.parts:
         unit = part.grouped(numbers)
         s, v = _with_background(unit)
-        there = float(np.isfinite(part.background_importance))  # without it the empty text says 0
-        own_s, own_v = slopes_of(s[:-1], v[:-1], s[-1], there * v[-1])
+        has_background = float(np.isfinite(part.background_importance))  # without it the empty text says 0
+        own_s, own_v = slopes_of(s[:-1], v[:-1], s[-1], has_background * v[-1])
         weight = member * np.exp(part.importances - s[numbers])
         apart = weight * (part.values[:, 0] - v[numbers])
-        by_s.append(np.column_stack([own_s[:, :-1] @ weight + own_v[:, :-1] @ apart, there * own_s[:, -1]]))
-        by_v.append(np.column_stack([own_v[:, :-1] @ weight, there * own_v[:, -1]]))
-    return _below_ceiling(surrogate, np.hstack(by_s + by_v), lambda told: told.grouped(numbers).shapley())
+        by_s.append(
+            np.column_stack([own_s[:, :-1] @ weight + own_v[:, :-1] @ apart, has_background * own_s[:, -1]])
+        )
+        by_v.append(np.column_stack([own_v[:, :-1] @ weight, has_background * own_v[:, -1]]))
+    return _below_ceiling(surrogate, np.hstack(by_s + by_v), lambda heads: heads.grouped(numbers).shapley())
 
 
 def _below_ceiling(surrogate: Heads, slopes: FloatArray, read: Callable[[Heads], FloatArray]) -> FloatArray:

@@ -84,13 +84,13 @@ def shapley_slopes(
         c = (gauss * np.exp(np.log(q).sum(axis=1) - u0))[:, None]
         r, t, own = x / q, a / q, a / q**2
         total = (t @ v)[:, None]
-        told = c * (v * own - p * r * total)
+        effect = c * (v * own - p * r * total)
         by_v -= (c * p * r).T @ t
         by_v[np.diag_indices(n)] += (c * own).sum(axis=0)
-        by_s -= told.T @ (p * t) + (c * p * r).T @ (v * (a * (1 - u) / q + p * t**2))
-        straight = v * (own * (1 - u) + 2 * p * own * t) - p * total * own
-        by_s[np.diag_indices(n)] += (c * straight).sum(axis=0)
-        by_background -= u0 @ told
+        by_s -= effect.T @ (p * t) + (c * p * r).T @ (v * (a * (1 - u) / q + p * t**2))
+        diagonal = v * (own * (1 - u) + 2 * p * own * t) - p * total * own
+        by_s[np.diag_indices(n)] += (c * diagonal).sum(axis=0)
+        by_background -= u0 @ effect
     back = np.argsort(order)
     by_s, by_v = (np.column_stack(part) for part in ((by_s, by_background), (by_v, -by_v.sum(axis=1))))
     columns = np.append(back, n)

@@ -22,7 +22,7 @@ import numpy as np
 from slalom.checks import Budget, Range, Seed
 from slalom.errors import InputError
 from slalom.explainers._common import Gamma, Granularity, finish
-from slalom.explainers._slalom import PACES, Effort, Portion, portions, with_beginnings
+from slalom.explainers._slalom import PACES, Effort, Portion, portions, with_prefixes
 from slalom.explainers._slalom.study import Answers, Study, study
 from slalom.explainers._slalom.trust import fidelity, level
 from slalom.explanation import Explanation
@@ -57,7 +57,7 @@ def explain(
         raise InputError(f"'slalom' needs at least {_LEAST_BUDGET} queries; the budget is {budget}")
     differentiated = length is None and _differentiated(ask, target, gradients, effort)
     plan = portions(ask.tokens, effort, budget, seed, gradients=differentiated, length=length)
-    plan = map(with_beginnings, plan) if ask.beginnings and length is None else plan
+    plan = map(with_prefixes, plan) if ask.answers_prefixes and length is None else plan
     outcome = _study(ask, target, plan, effort, granularity, seed)
     answers, found = outcome.answers, outcome.found
     ranking = "shapley" if ask.model.decoder else "share"
@@ -98,7 +98,7 @@ def _differentiated(
         raise InputError(f"gradients=True, but this model has none: {ask.differentiable}")
     if gradients == "auto":
         two = target.activation == "softmax" and len(target.labels) == 2
-        return two and effort != "fast" and not ask.beginnings and ask.differentiable is None
+        return two and effort != "fast" and not ask.answers_prefixes and ask.differentiable is None
     return gradients
 
 

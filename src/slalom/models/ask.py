@@ -85,9 +85,9 @@ class Ask:
         return self.model.embeddings(self.tokens)
 
     @property
-    def beginnings(self) -> bool:
+    def answers_prefixes(self) -> bool:
         """Whether a query that another one begins with is answered in the same pass, and costs nothing."""
-        return self.model.beginnings(self.tokens)
+        return self.model.answers_prefixes(self.tokens)
 
     def whole(self) -> FloatArray:
         """(K,) logits of the text as it is."""
@@ -98,7 +98,7 @@ class Ask:
         answers = np.asarray(self.model.logits(self.tokens, perturbations), dtype=float)
         seconds = self.clock() - start
         self._check_answers(answers, perturbations)
-        read = perturbations[np.unique(perturbations.holders)] if self.beginnings else perturbations
+        read = perturbations[np.unique(perturbations.holders)] if self.answers_prefixes else perturbations
         self.charge(len(read), self._tokens(read), seconds)
         answers.flags.writeable = False
         return answers

@@ -94,7 +94,7 @@ class Model(Basic, Protocol):
     def decoder(self) -> bool:
         """Whether it is a language model, or a classifier made of one: it answers at its last token."""
 
-    def beginnings(self, tokens: Tokens) -> bool:
+    def answers_prefixes(self, tokens: Tokens) -> bool:
         """Whether a query that another one begins with is answered in the same pass, and costs nothing."""
 
     @property

@@ -81,7 +81,7 @@ class BlackBox:
     def decoder(self) -> bool:
         return False
 
-    def beginnings(self, tokens: Tokens) -> bool:  # noqa: ARG002
+    def answers_prefixes(self, tokens: Tokens) -> bool:  # noqa: ARG002
         return False
 
     @property
@@ -203,8 +203,8 @@ class Proxy:
     def decoder(self) -> bool:
         return self._model.decoder
 
-    def beginnings(self, tokens: Tokens) -> bool:
-        return self._model.beginnings(tokens)
+    def answers_prefixes(self, tokens: Tokens) -> bool:
+        return self._model.answers_prefixes(tokens)
 
     @property
     def shares_batches(self) -> bool:

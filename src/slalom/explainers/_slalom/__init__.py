@@ -21,7 +21,7 @@ from slalom.surrogate import Counts, Slalom
 from slalom.tokens import FloatArray, IntArray, Tokens
 
 Effort = Literal["fast", "balanced", "faithful"]
-Kind = Literal["single", "short", "long", "beginning", "gradient", "near", "removal"]
+Kind = Literal["single", "short", "long", "prefix", "gradient", "near", "removal"]
 Portion = list[tuple[Kind, Perturbations]]
 Rng = np.random.Generator
 
@@ -86,10 +86,10 @@ def portions(
         yield _portion(tokens, pace.last - pace.first, rng, gradients, length)
 
 
-def with_beginnings(portion: Portion) -> Portion:
+def with_prefixes(portion: Portion) -> Portion:
     """With beginnings of its copies, which a decoder answers on its way through them (maths 3g)."""
     copies = [queries for kind, queries in portion if kind in ("short", "long")]
-    return [*portion, ("beginning", designs.beginnings(join(copies)))]
+    return [*portion, ("prefix", designs.prefixes(join(copies)))]
 
 
 def _opening(tokens: Tokens, effort: Effort, rng: Rng) -> Portion:

@@ -132,7 +132,7 @@ class Answers:
     @property
     def families(self) -> IntArray:
         """(N,) whose beginning each query is, or its own number: such queries are left out together."""
-        return self.queries.holders if "beginning" in self.kinds else np.arange(len(self.kinds))
+        return self.queries.holders if "prefix" in self.kinds else np.arange(len(self.kinds))
 
     @property
     def sloped_last(self) -> IntArray:

@@ -164,7 +164,7 @@ def _may_share(forward: Forward) -> bool:
     )
 
 
-class Beginnings:
+class PrefixAnswers:
     """Answers to sequences that others begin with, from the passes of those others.
 
     Tried once: of a classifier that answers otherwise, or that is no decoder, every sequence is asked.

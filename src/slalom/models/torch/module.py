@@ -28,7 +28,7 @@ from slalom.models.text.template import (
 )
 from slalom.models.text.tokenizer_file import FileTokenizer
 from slalom.models.torch import MOST_TOKENS, Pace, answer
-from slalom.models.torch.decoders import Beginnings, SharedPrefix, answer_at_once, is_decoder
+from slalom.models.torch.decoders import PrefixAnswers, SharedPrefix, answer_at_once, is_decoder
 from slalom.models.torch.encoder_files import FileEncoder, FromFiles
 from slalom.models.torch.engines.engine import Default, Engine
 from slalom.models.torch.forward import Forward, evaluating
@@ -103,7 +103,7 @@ class ModuleModel(BlackBox):
             if isinstance(module, FileEncoder)
             else _engine(self.engine, self._tokenizer, tolerance)
         )
-        self._beginnings = Beginnings(self._tokenizer) if self.engine in (None, "eager") else None
+        self._prefixes = PrefixAnswers(self._tokenizer) if self.engine in (None, "eager") else None
         self._module = module
 
     @property
@@ -247,7 +247,7 @@ class ModuleModel(BlackBox):
             forward = Forward(module, self.with_types)
             rows = 1 if one_by_one(module) else None
             call = self._engine.over(forward)
-            if self._beginnings is not None and self._beginnings.hold(forward):
+            if self._prefixes is not None and self._prefixes.hold(forward):
                 return answer_at_once(sequences, forward, call, self._pace, rows)
             return answer(sequences, call, self._pace, rows)
 
@@ -256,13 +256,13 @@ class ModuleModel(BlackBox):
         """Whether it is a classifier made of a language model: it answers at its last token."""
         return is_decoder(self._module)
 
-    def beginnings(self, tokens: Tokens) -> bool:
+    def answers_prefixes(self, tokens: Tokens) -> bool:
         """Whether copies that others begin with cost nothing: of a decoder where no fixed ids follow them."""
         _, between, after = frame_of(tokens).fixed
-        if self._beginnings is None or len(between) or len(after):
+        if self._prefixes is None or len(between) or len(after):
             return False
         with evaluating(self._module):
-            return self._beginnings.hold(Forward(self._module, self.with_types))
+            return self._prefixes.hold(Forward(self._module, self.with_types))
 
     def embeddings(self, tokens: Tokens) -> FloatArray | None:
         """(n, D) the mean of a token's rows in the embedding layer; None where there is no such layer."""

@@ -24,17 +24,17 @@ def opened(kind: str, **options: Any) -> ModuleModel:
     return ModuleModel(module, tokenizer, **options)  # pyright: ignore[reportArgumentType]
 
 
-def with_beginnings(n: int, count: int = 12) -> Perturbations:
+def with_prefixes(n: int, count: int = 12) -> Perturbations:
     copies = designs.all_scales(n, count, 1, n, np.random.default_rng(0))
-    return join([designs.beginnings(copies), copies, copies[:2]])
+    return join([designs.prefixes(copies), copies, copies[:2]])
 
 
 @pytest.mark.parametrize("kind", READ_AT_THEIR_END)
 def test_answers_are_those_to_the_beginnings_alone(kind: str) -> None:
     model = opened(kind, num_labels=3)
     tokens = model.tokenize(TEXT)
-    assert model.beginnings(tokens)
-    queries = with_beginnings(len(tokens))
+    assert model.answers_prefixes(tokens)
+    queries = with_prefixes(len(tokens))
     alone = [model.logits(tokens, queries[row : row + 1]) for row in range(len(queries))]
     same_answers(model.logits(tokens, queries), np.concatenate(alone))
 
@@ -42,14 +42,14 @@ def test_answers_are_those_to_the_beginnings_alone(kind: str) -> None:
 @pytest.mark.parametrize("kind", [*ENCODERS, "mamba"])
 def test_encoders_have_none(kind: str) -> None:
     model = opened(kind)
-    assert not model.beginnings(model.tokenize(TEXT))
+    assert not model.answers_prefixes(model.tokenize(TEXT))
 
 
 def test_no_token_is_read_twice_and_none_is_charged_twice() -> None:
     model = opened("gpt2")
     tokens = model.tokenize(TEXT)
-    queries = with_beginnings(len(tokens))
-    assert model.beginnings(tokens)
+    queries = with_prefixes(len(tokens))
+    assert model.answers_prefixes(tokens)
     seen: list[int] = []
     layer = model.module.get_submodule("transformer.wte")
     handle = layer.register_forward_hook(lambda _, given, output: seen.append(given[0].numel()))
@@ -78,37 +78,37 @@ def test_a_module_that_was_changed_is_asked_one_by_one(what: str) -> None:
     else:
         module.score = type("Head", (type(module.score),), {})(32, 2, bias=False)
     tokens = model.tokenize(TEXT)
-    assert not model.beginnings(tokens)
+    assert not model.answers_prefixes(tokens)
 
 
 def test_a_module_that_fails_in_the_trial_is_asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     model = opened("gpt2")
     monkeypatch.setattr("slalom.models.torch.decoders._everywhere", lambda *_: 1 / 0)
-    assert not model.beginnings(model.tokenize(TEXT))
+    assert not model.answers_prefixes(model.tokenize(TEXT))
 
 
 def test_what_stands_behind_the_text_ends_it() -> None:
     """A beginning of the text is then no beginning of what the model reads."""
     model = opened("gpt2")
-    assert not model.beginnings(model.tokenize((TEXT, "so it goes"), "first"))
-    assert model.beginnings(model.tokenize((TEXT, "so it goes"), "second"))
+    assert not model.answers_prefixes(model.tokenize((TEXT, "so it goes"), "first"))
+    assert model.answers_prefixes(model.tokenize((TEXT, "so it goes"), "second"))
 
 
 def test_other_engines_answer_one_by_one() -> None:
     model = opened("gpt2", engine="compile")
-    assert not model.beginnings(model.tokenize(TEXT))
-    assert opened("gpt2", engine="eager").beginnings(model.tokenize(TEXT))
+    assert not model.answers_prefixes(model.tokenize(TEXT))
+    assert opened("gpt2", engine="eager").answers_prefixes(model.tokenize(TEXT))
 
 
 def test_a_proxy_passes_it_on() -> None:
     model = opened("gpt2")
-    assert Proxy(model).beginnings(model.tokenize(TEXT))
+    assert Proxy(model).answers_prefixes(model.tokenize(TEXT))
 
 
 def test_without_common_beginnings_everything_goes_to_the_engine() -> None:
     model = opened("gpt2")
     tokens = model.tokenize(TEXT)
-    assert model.beginnings(tokens)
+    assert model.answers_prefixes(tokens)
     queries = from_rows([[0, 1], [1, 2], [3]], len(tokens))
     same_answers(
         model.logits(tokens, queries),
@@ -121,7 +121,7 @@ def test_slalom_asks_a_decoder_for_beginnings_in_place_of_gradients() -> None:
     found = explain(TEXT, model=module, tokenizer=tokenizer)
     design = found.settings["design"]
     assert isinstance(design, dict)
-    assert design["beginning"] > design["short"] // 2
+    assert design["prefix"] > design["short"] // 2
     assert "gradient" not in design
     assert found.settings["gradients"] is False
     assert found.cost.backwards == 0
